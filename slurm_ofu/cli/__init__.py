@@ -1,0 +1,1 @@
+"""What people call: ofu-report, ofu-admin, ofu-node."""

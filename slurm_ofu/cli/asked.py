@@ -1,0 +1,103 @@
+"""What the options of ofu-report ask for: a question, and the shape of its answer."""
+
+import os
+import pwd
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from slurm_ofu.cli.local_zone import LocalZone
+from slurm_ofu.errors import UsageError
+from slurm_ofu.reports.question import Question
+from slurm_ofu.slurm.times import parse_time
+from slurm_ofu.values import GroupBy, Selection
+
+_WIDTH_WITHOUT_TERMINAL = 100
+_NARROWEST = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How an answer is to look. ``output``: json, csv, parsable, or ``None`` for people."""
+
+    output: str | None
+    colour: bool
+    header: bool
+    width: int
+
+
+def shape_of(*, output: str | None, colour: str, header: bool) -> Shape:
+    """The shape for the stdout and the environment at hand."""
+    wanted = colour == "always" or (colour == "auto" and _terminal_likes_colours())
+    columns = shutil.get_terminal_size((_WIDTH_WITHOUT_TERMINAL, 24)).columns
+    return Shape(output=output, colour=wanted, header=header, width=max(_NARROWEST, columns))
+
+
+def question_of(
+    *,
+    now: datetime,
+    by: GroupBy,
+    jobs: tuple[int, ...],
+    users: tuple[str, ...],
+    allusers: bool,
+    partitions: tuple[str, ...],
+    accounts: tuple[str, ...],
+    clusters: tuple[str, ...],
+    starttime: str | None,
+    endtime: str | None,
+) -> Question:
+    """The question that these options ask. Raises UsageError."""
+    zone = LocalZone()
+    start, end = _window(starttime, endtime, unlimited=bool(jobs), now=now, zone=zone)
+    selection = Selection(
+        start_epoch_s=None if start is None else start.timestamp(),
+        end_epoch_s=None if end is None else end.timestamp(),
+        users=_users(users, everybody=allusers or bool(jobs)),
+        partitions=partitions,
+        accounts=accounts,
+        clusters=clusters,
+        job_ids=jobs,
+    )
+    return Question(selection=selection, by=by, zone=zone)
+
+
+def _window(
+    starttime: str | None, endtime: str | None, *, unlimited: bool, now: datetime, zone: tzinfo
+) -> tuple[datetime | None, datetime | None]:
+    """From today's midnight until now, where the options do not say otherwise."""
+    start_text = starttime if starttime is not None else None if unlimited else "today"
+    end_text = endtime if endtime is not None else None if unlimited else "now"
+    start = None if start_text is None else parse_time(start_text, now=now, zone=zone)
+    end = None if end_text is None else parse_time(end_text, now=now, zone=zone)
+    if start is not None and end is not None and end < start:
+        default = " (the default)" if starttime is None else ""
+        raise UsageError(
+            f"the window ends before it begins: --endtime {end_text} is {end:%Y-%m-%d %H:%M:%S},"
+            f" --starttime {start_text}{default} is {start:%Y-%m-%d %H:%M:%S}"
+        )
+    return start, end
+
+
+def _users(names: Sequence[str], *, everybody: bool) -> tuple[str, ...]:
+    """Those named, by name or uid; else the caller, unless that is root."""
+    if names:
+        return tuple(_user_name(int(name)) or name if name.isdecimal() else name for name in names)
+    if everybody or os.getuid() == 0:
+        return ()
+    own = _user_name(os.getuid())
+    if own is None:
+        raise UsageError(f"the user with uid {os.getuid()} has no name on this host: say --user NAME")
+    return (own,)
+
+
+def _user_name(uid: int) -> str | None:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):
+        return None
+
+
+def _terminal_likes_colours() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"

@@ -1,0 +1,83 @@
+"""What our commands share: exit codes, and how they read lists."""
+
+import os
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from slurm_ofu.errors import OfuError, StoreError, UsageError
+
+EXIT_OK = 0
+EXIT_USAGE = 1
+EXIT_MALFORMED_ID = 3
+EXIT_STORE = 4
+EXIT_NOT_PERMITTED = 5  # reserved
+EXIT_INTERRUPTED = 130
+
+_LARGEST_JOB_ID = 2**32 - 1
+
+
+class MalformedJobId(UsageError):
+    """Text that cannot be a raw Slurm job id."""
+
+
+class OfuCommand(click.Command):
+    """A command with our exit codes: errors are one message on stderr, a closed pipe is none at all."""
+
+    def main(self, *args: Any, **extra: Any) -> NoReturn:
+        """Run and leave. Takes what ``click.Command.main`` takes, but is always "standalone"."""
+        sys.exit(self._exit_code(*args, **{**extra, "standalone_mode": False}))
+
+    def _exit_code(self, *args: Any, **extra: Any) -> int:
+        try:
+            code = super().main(*args, **extra)
+            sys.stdout.flush()
+        except click.ClickException as error:
+            error.show()
+            return EXIT_USAGE
+        except OfuError as error:
+            click.echo(f"{self.name}: {error}", err=True)
+            return exit_code_of(error)
+        except (click.Abort, KeyboardInterrupt):
+            return EXIT_INTERRUPTED
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to flush at exit
+            return EXIT_OK
+        return code if isinstance(code, int) else EXIT_OK
+
+
+def exit_code_of(error: OfuError) -> int:
+    """The documented exit code of an error."""
+    if isinstance(error, MalformedJobId):
+        return EXIT_MALFORMED_ID
+    return EXIT_STORE if isinstance(error, StoreError) else EXIT_USAGE
+
+
+def comma_lists(ctx: click.Context, param: click.Parameter, lists: tuple[str, ...]) -> tuple[str, ...]:
+    """A click callback: the names of a repeatable option with commas, each once, in their order.
+
+    An empty name is an error: an empty list would select everything.
+    """
+    names = _split(lists)
+    if "" in names:
+        raise click.BadParameter("a name is empty", ctx, param)
+    return names
+
+
+def job_ids(ctx: click.Context, param: click.Parameter, lists: tuple[str, ...]) -> tuple[int, ...]:
+    """The same for raw job ids. Raises MalformedJobId."""
+    return tuple(dict.fromkeys(_job_id(text) for text in _split(lists)))
+
+
+def _split(lists: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for names in lists for name in names.split(",")))
+
+
+def _job_id(text: str) -> int:
+    if text.isascii() and text.isdecimal() and 0 < int(text[:20]) <= _LARGEST_JOB_ID:
+        return int(text)
+    raise MalformedJobId(
+        f"{text!r} is not a raw job id (a whole number such as 1234). An array task or a part of a"
+        " heterogeneous job has one of its own: sacct -X -j ID -o JobID,JobIDRaw"
+    )

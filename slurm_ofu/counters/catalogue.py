@@ -1,0 +1,20 @@
+"""Name of a counter source → how to open it. Sources are imported only when asked for."""
+
+from slurm_ofu.config import url_path
+from slurm_ofu.protocols import CounterSource
+
+
+def open_source(name: str, *, job_id: int, nvml_library: str) -> CounterSource:
+    """Open the source that ``[sampler] source`` names. Raises SourceError."""
+    scheme = name.partition("://")[0]
+    if scheme == "synthetic":
+        from slurm_ofu.counters.synthetic import open_synthetic
+
+        return open_synthetic(url_path(name), job_id)
+    if scheme == "replay":
+        from slurm_ofu.counters.replay import open_replay
+
+        return open_replay(url_path(name))
+    from slurm_ofu.counters.nvml import NvmlSource  # "nvml", and what "auto" finds so far
+
+    return NvmlSource(nvml_library)

@@ -1,0 +1,1 @@
+"""Carry it, lose nothing."""

@@ -1,0 +1,56 @@
+"""``dir:///path``: records handed over as files in a directory, which a collector ingests.
+
+Who can write there can put figures into the accounting, so a directory that others can write to is
+refused. The same record has the same name every time: handing it over twice leaves one file.
+"""
+
+import hashlib
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from slurm_ofu.delivery.files import write_whole
+from slurm_ofu.errors import DeliveryError
+from slurm_ofu.values import NodeRecord
+
+SUFFIX = ".record"
+
+
+class DirectoryDelivery:
+    """A Delivery into a directory on a disk that the collector sees too."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def send(self, records: Sequence[tuple[NodeRecord, bytes]]) -> None:
+        """Write each record as a file of its own; safe on disk when this returns."""
+        if problem := directory_problem(self.directory):
+            raise DeliveryError(problem)
+        for record, data in records:
+            try:
+                write_whole(self.directory / file_name(record, data), data, sync=True)
+            except OSError as error:
+                raise DeliveryError(f"{self.directory}: a record cannot be written: {error}") from error
+
+
+def file_name(record: NodeRecord, data: bytes) -> str:
+    """A name that says whose record it is, and is the same for the same bytes."""
+    digest = hashlib.sha256(data).hexdigest()[:16]
+    node = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in record.node_name)
+    return f"{record.job.key.job_id}.{record.job.key.restart_count}.{node[:64]}.{digest}{SUFFIX}"
+
+
+def directory_problem(directory: Path) -> str | None:
+    """Why records must not be passed through this directory, or ``None``."""
+    try:
+        found = directory.stat()
+    except OSError as error:
+        return f"{directory}: cannot be used for delivery: {error.strerror}; create it, mode 0700"
+    if not stat.S_ISDIR(found.st_mode):
+        return f"{directory}: is not a directory"
+    if found.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
+        return f"{directory}: others can write to it, and could forge records; chmod go-w {directory}"
+    if found.st_uid not in (0, os.geteuid()):
+        return f"{directory}: belongs to user id {found.st_uid}, who could forge records; chown it to root"
+    return None

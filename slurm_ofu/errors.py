@@ -1,0 +1,59 @@
+"""Every error that slurm-ofu raises on purpose.
+
+    OfuError
+    ├── UsageError            what the caller asked for cannot be understood
+    ├── ConfigError           the configuration file cannot be used
+    ├── SourceError           a counter source cannot be opened
+    ├── RecordError           bytes that should be a record are not one
+    ├── StateError            what the hooks left in the spool cannot be used
+    ├── DeliveryError         a record could not be handed on; it stays in the outbox
+    └── StoreError            the accounting database cannot be used
+        ├── StoreMissing      there is no database at that path (yet)
+        └── StoreBusy         another writer or reader held it longer than we wait
+
+A message says what happened, with which value, and what to do about it.
+"""
+
+
+class OfuError(Exception):
+    """Base of all: catching it catches what we raise on purpose and nothing else."""
+
+
+class UsageError(OfuError):
+    """An argument cannot be understood."""
+
+
+class ConfigError(OfuError):
+    """The configuration file is missing, malformed or contradicts itself."""
+
+
+class SourceError(OfuError):
+    """A counter source cannot be opened; ``reason`` is one of ``values.Reason``."""
+
+    def __init__(self, message: str, *, reason: str = "no_source") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class RecordError(OfuError):
+    """Bytes are not a record that this version can read."""
+
+
+class StateError(OfuError):
+    """A file that a hook left in the spool is incomplete or malformed."""
+
+
+class DeliveryError(OfuError):
+    """A record could not be delivered now; trying again later may help."""
+
+
+class StoreError(OfuError):
+    """The accounting database cannot be used."""
+
+
+class StoreMissing(StoreError):
+    """There is no accounting database at this path."""
+
+
+class StoreBusy(StoreError):
+    """The accounting database was locked for longer than we wait."""

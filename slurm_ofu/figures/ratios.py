@@ -1,0 +1,94 @@
+"""From sums to ratios: OFU, its two factors, its error and its coverage."""
+
+import math
+from collections.abc import Sequence
+
+from slurm_ofu.figures.pooling import degrees_of_freedom, sums_of_gpu
+from slurm_ofu.figures.reasons import dominating_reason
+from slurm_ofu.figures.student import t_quantile
+from slurm_ofu.values import Figures, GpuTotals, UsageSums
+
+_SECONDS_PER_HOUR = 3600.0
+_SAME_GPUS = 1e-6  # relative: covered seconds summed in another order are still the same seconds
+
+
+def figures(sums: UsageSums) -> Figures:
+    """What a report shows of ``sums``. What was not measured stays ``None``, and a true zero stays 0."""
+    ofu = _ratio(sums.tensor_ref_seconds, sums.ofu_covered_seconds)
+    tpa = _ratio(sums.tensor_active_seconds, sums.tpa_covered_seconds)
+    return Figures(
+        run_count=sums.run_count,
+        gpu_count=sums.gpu_count,
+        gpu_hours=_hours(sums.allocated_seconds),
+        gpu_hours_measured=sums.measured_seconds / _SECONDS_PER_HOUR,
+        gpu_hours_unmeasured=_unmeasured_hours(sums),
+        ofu_ratio=ofu,
+        ofu_error_pp=None if ofu is None else _error_pp(sums),
+        tpa_mean_ratio=tpa,
+        active_clock_ratio=_active_clock_ratio(sums, ofu, tpa),
+        coverage_ratio=_coverage_ratio(sums, ofu),
+        sm_active_ratio=_ratio(sums.sm_active_seconds, sums.sm_active_covered_seconds),
+        energy_joules=sums.energy_joules,
+        estimator=_one_or_mixed(sums.estimators),
+        reason=dominating_reason(sums.reasons, has_figure=ofu is not None),
+        gpu_model=_one_or_mixed(sums.gpu_models),
+    )
+
+
+def gpu_figures(gpu: GpuTotals) -> Figures:
+    """The figures of one GPU of one run."""
+    return figures(sums_of_gpu(gpu))
+
+
+def _ratio(numerator: float | None, denominator: float | None) -> float | None:
+    if numerator is None or denominator is None or denominator <= 0:
+        return None
+    ratio = numerator / denominator
+    return ratio if math.isfinite(ratio) else None
+
+
+def _hours(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds / _SECONDS_PER_HOUR
+
+
+def _unmeasured_hours(sums: UsageSums) -> float | None:
+    if sums.allocated_seconds is None:
+        return None
+    return max(0.0, sums.allocated_seconds - sums.measured_seconds) / _SECONDS_PER_HOUR
+
+
+def _error_pp(sums: UsageSums) -> float | None:
+    """Half-width of the 95 % interval in percentage points; 0 only where the variance is 0."""
+    variance = sums.tensor_ref_variance
+    if variance is None:
+        return None
+    if variance <= 0:
+        return 0.0
+    quantile = t_quantile(degrees_of_freedom(variance, sums.tensor_ref_variance_per_degree))
+    return _ratio(100 * quantile * math.sqrt(variance), sums.ofu_covered_seconds)
+
+
+def _active_clock_ratio(sums: UsageSums, ofu: float | None, tpa: float | None) -> float | None:
+    """OFU over TPA, where both are about the same GPUs; without tensor work there is no such clock."""
+    if ofu is None or tpa is None or tpa <= 0:
+        return None
+    if not math.isclose(sums.ofu_covered_seconds, sums.tpa_covered_seconds, rel_tol=_SAME_GPUS):
+        return None
+    return _ratio(ofu, tpa)
+
+
+def _coverage_ratio(sums: UsageSums, ofu: float | None) -> float | None:
+    """The share of allocated GPU time that the OFU speaks for; without an OFU, that was measured at all.
+
+    Two clocks are involved, so it may come out above 1 by their noise: it never exceeds 1.
+    """
+    covered = sums.covered_seconds if ofu is None else sums.ofu_covered_seconds
+    coverage = _ratio(covered, sums.allocated_seconds)
+    return None if coverage is None else min(1.0, coverage)
+
+
+def _one_or_mixed(names: Sequence[str]) -> str | None:
+    distinct = set(names)
+    if len(distinct) > 1:
+        return "mixed"
+    return next(iter(distinct), None)

@@ -1,0 +1,35 @@
+"""Which of several reasons a pooled figure carries."""
+
+from collections.abc import Sequence
+
+#: Worst first: what casts doubt on the figure, then what lost it, from fault to choice, then ``ok``.
+SEVERITY = (
+    "suspect",
+    "shared",
+    "source_lost",
+    "sampler_died",
+    "not_delivered",
+    "not_started",
+    "unmapped",
+    "profiling_locked",
+    "no_source",
+    "unknown_model",
+    "opted_out",
+    "short",
+    "ok",
+)
+
+
+def dominating_reason(reasons: Sequence[str], *, has_figure: bool) -> str | None:
+    """The worst reason by :data:`SEVERITY`; one that this version does not know counts as worst.
+
+    ``None`` where nothing explains the answer: no reason at all, or "ok" without a figure.
+    """
+    worst = min(reasons, key=_rank, default=None)
+    if worst == "ok" and not has_figure:
+        return None
+    return worst
+
+
+def _rank(reason: str) -> tuple[int, str]:
+    return (SEVERITY.index(reason) if reason in SEVERITY else -1, reason)

@@ -1,0 +1,1 @@
+"""What Slurm's hook scripts start; no click, no reports."""

@@ -1,0 +1,255 @@
+"""The sampler's process: started by the prolog, one per job, gone soon after the epilog.
+
+Everything it will ever need is imported before the first reading, so that an upgrade of the package
+during a job does not matter to it. SIGUSR1 is the epilog's word that the job is over; SIGTERM is a
+stranger's, and ends the sampler with a checkpoint that a finisher turns into a record.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from slurm_ofu.config import load_config
+from slurm_ofu.counters.catalogue import open_source
+from slurm_ofu.delivery.spool import Spool
+from slurm_ofu.errors import OfuError, SourceError, StateError
+from slurm_ofu.gpu_models import find_model
+from slurm_ofu.hooks.log import say
+from slurm_ofu.hooks.process import DELIVERING, SAMPLING, OwnScope, close_device_files, rename, step_back
+from slurm_ofu.integrals.gpu_fold import GpuFold
+from slurm_ofu.protocols import CounterSource
+from slurm_ofu.records.codec import encode
+from slurm_ofu.samples.checkpoint import Checkpoint, GpuState, encode_checkpoint
+from slurm_ofu.samples.host_clock import HostClock
+from slurm_ofu.samples.sampler import Sampler
+from slurm_ofu.slurm.gpu_order import Assignment
+from slurm_ofu.slurm.job_env import job_of, node_name
+from slurm_ofu.values import Config, DeviceIdentity, HookFacts, Job, SamplerHealth
+from slurm_ofu.wiring.delivering import Delivered, deliver, open_delivery
+from slurm_ofu.wiring.finishing import assemble, environment_facts, finish_run, read_facts
+from slurm_ofu.wiring.gpus import resolve_gpus
+
+#: How long a finished record is kept in memory while the spool cannot take it.
+RETRY_SECONDS = 600.0
+RETRY_EVERY_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of the sampler."""
+
+    tag: str
+    spool: Spool
+    config: Config
+    clock: HostClock
+    prolog: HookFacts
+    job: Job
+    scope: OwnScope
+    gpus: list[GpuState] = field(default_factory=list)
+    folds: dict[int, tuple[DeviceIdentity, GpuFold]] = field(default_factory=dict)
+    sampler: Sampler | None = None
+    save_failed: bool = False
+
+    def checkpoint(self, *, ended: bool = False) -> Checkpoint:
+        """Everything summed so far."""
+        boottime = self.clock.boottime_ns()
+        return Checkpoint(
+            saved_ns=boottime,
+            wall_offset_ns=self.clock.wall_ns() - boottime,
+            interval_seconds=self.interval_seconds(bool(self.sampler and self.sampler.source.has_cycles)),
+            refresh_seconds=self.config.sampler.counter_refresh_seconds,
+            gpus=tuple(self._with_fold(gpu) for gpu in self.gpus),
+            health=self.sampler.health(self.scope.outcome()) if self.sampler else SamplerHealth(),
+            ended=ended,
+        )
+
+    def _with_fold(self, gpu: GpuState) -> GpuState:
+        if gpu.position not in self.folds:
+            return gpu
+        _, fold = self.folds[gpu.position]
+        return replace(gpu, fold=fold.state())
+
+    def interval_seconds(self, has_cycles: bool) -> float:
+        """The configured interval of the estimator at hand."""
+        settings = self.config.sampler
+        return settings.cycles_interval_seconds if has_cycles else settings.interval_seconds
+
+    def save(self) -> None:
+        """Write a checkpoint; a full disk is reported once and costs nothing but the checkpoint."""
+        try:
+            self.spool.write_checkpoint(self.tag, encode_checkpoint(self.checkpoint()))
+            self.save_failed = False
+        except OSError as error:
+            if not self.save_failed:
+                say(f"job {self.job.key.job_id}: no checkpoint: {error}", bad=True)
+            self.save_failed = True
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The process. Its exit code is nobody's concern: the hooks do not wait for it."""
+    clock = HostClock((signal.SIGUSR1, signal.SIGTERM, signal.SIGINT))
+    for ignored in (signal.SIGUSR1, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(ignored, signal.SIG_DFL if ignored is signal.SIGUSR1 else signal.SIG_IGN)
+    rename(SAMPLING)
+    step_back()
+    parser = argparse.ArgumentParser(prog="slurm_ofu.hooks.sample")
+    parser.add_argument("--config", required=True)
+    parser.add_argument("--spool", required=True)
+    parser.add_argument("--tag", required=True)
+    options = parser.parse_args(arguments)
+    try:
+        sample(Spool(Path(options.spool)), options.tag, options.config, clock)
+    except Exception as error:  # noqa: BLE001  the boundary: whatever it is, it goes to syslog
+        say(f"run {options.tag}: the sampler stops: {type(error).__name__}: {error}", bad=True)
+        return 1
+    return 0
+
+
+def sample(spool: Spool, tag: str, config_path: str, clock: HostClock) -> None:
+    """Sample one run to its end and hand on its record."""
+    config = load_config(config_path)
+    prolog = read_facts(spool, tag, "prolog") or environment_facts(
+        dict(os.environ), uptime_ns=int(tag.rpartition(".")[2]) * 10**7, epoch_s=time.time()
+    )
+    job = job_of(prolog, None, config.cluster_name)
+    with spool.hold(tag) as alone:
+        if not alone:
+            raise StateError("somebody else works on this run")
+        run = Run(tag, spool, config, clock, prolog, job, OwnScope(f"slurm-ofu-{tag}"))
+        _sample_gpus(run)
+        if clock.stopped_by == signal.SIGUSR1 or spool.has_ended(tag):
+            _finish(run)
+        else:
+            run.save()
+
+
+def _sample_gpus(run: Run) -> None:
+    """From opening the source to closing it: afterwards no GPU is held."""
+    settings = run.config.sampler
+    try:
+        source = open_source(settings.source, job_id=run.job.key.job_id, nvml_library=settings.nvml_library)
+    except SourceError as error:
+        say(f"job {run.job.key.job_id}: no counters: {error}", bad=True)
+        run.gpus = [GpuState(position=position, reason="no_source") for position in run.job.gpu_positions]
+        run.save()
+        return
+    try:
+        _assign(run, source)
+        if run.folds and not run.spool.has_ended(run.tag):
+            run.sampler = _sampler(run, source)
+            run.sampler.run()
+        else:
+            run.save()
+    finally:
+        source.close()
+        close_device_files()
+
+
+def _assign(run: Run, source: CounterSource) -> None:
+    assignments = resolve_gpus(
+        run.job.gpu_positions,
+        environment=run.prolog.environment,
+        node=node_name(run.prolog),
+        source=source,
+        config=run.config,
+    )
+    for assignment in assignments:
+        run.gpus.append(_gpu_state(assignment, run.config))
+        if assignment.device is None:
+            say(
+                f"job {run.job.key.job_id}: GPU {assignment.position} unmapped: {assignment.why_not}",
+                bad=True,
+            )
+        else:
+            fold = GpuFold.start(run.clock.boottime_ns(), run.config.sampler.interval_seconds)
+            run.folds[assignment.position] = (assignment.device, fold)
+
+
+def _gpu_state(assignment: Assignment, config: Config) -> GpuState:
+    device = assignment.device
+    if device is None:
+        return GpuState(position=assignment.position, reason="unmapped", mapped_by=assignment.how)
+    model = find_model(device.gpu_model, config.gpu_models)
+    known_count = model.sm_count if model else None
+    return GpuState(
+        position=assignment.position,
+        uuid=device.uuid,
+        gpu_model=device.gpu_model,
+        mapped_by=assignment.how,
+        sm_count=known_count if device.sm_count is None else device.sm_count,
+        reason="short",
+    )
+
+
+def _sampler(run: Run, source: CounterSource) -> Sampler:
+    settings = run.config.sampler
+    return Sampler(
+        source=source,
+        clock=run.clock,
+        folds=run.folds,
+        save=run.save,
+        interval_seconds=run.interval_seconds,
+        clock_readings=settings.clock_readings,
+        checkpoint_seconds=settings.checkpoint_seconds,
+        random=Random(settings.seed),
+    )
+
+
+def _finish(run: Run) -> None:
+    """The record into the outbox, then on its way. A spool that is full is tried again for a while, and
+    the record goes straight to its receiver meanwhile: better there than nowhere."""
+    rename(DELIVERING)
+    checkpoint = run.checkpoint(ended=True)
+    given: dict[str, Any] = {"checkpoint": checkpoint, "prolog": run.prolog, "epilog": _epilog(run)}
+    deadline = time.monotonic() + RETRY_SECONDS
+    reported = False
+    while True:
+        try:
+            finish_run(run.spool, run.tag, run.config, **given)
+            break
+        except OSError as error:
+            if not reported:
+                say(f"job {run.job.key.job_id}: the outbox cannot be written: {error}", bad=True)
+            reported = True
+        if _sent_directly(run, given) or time.monotonic() > deadline:
+            return
+        time.sleep(RETRY_EVERY_SECONDS)
+    _report(run, deliver(run.spool, run.config, [run.spool.outbox / f"{run.tag}.record"]))
+
+
+def _epilog(run: Run) -> HookFacts:
+    """The epilog's word; where the disk was too full for it, this moment's."""
+    return read_facts(run.spool, run.tag, "epilog") or HookFacts(
+        boot_id=run.prolog.boot_id,
+        uptime_ns=run.clock.boottime_ns(),
+        epoch_s=run.clock.wall_ns() / 1e9,
+        environment=run.prolog.environment,
+    )
+
+
+def _sent_directly(run: Run, given: dict[str, Any]) -> bool:
+    try:
+        record, note = assemble(run.spool, run.tag, run.config, **given)
+        open_delivery(run.config).send([(record, encode(record))])
+    except OfuError:
+        return False
+    with suppress(OSError):
+        run.spool.mark_done(run.tag, note)
+    return True
+
+
+def _report(run: Run, delivered: Delivered) -> None:
+    for problem in delivered.problems:
+        say(f"job {run.job.key.job_id}: its record waits in {run.spool.outbox}: {problem}", bad=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""How much was it in all?"""

@@ -1,0 +1,106 @@
+"""The fold: sample after sample of one GPU, summed under both estimators at once.
+
+``sampled`` and ``cycles`` run side by side, so that the better one can be checked against the other
+before it is believed (metric.md 3.1). The fold's whole state is plain numbers: it goes into a
+checkpoint as it is and comes back from one.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from slurm_ofu.integrals.cycles import CycleCounter
+from slurm_ofu.integrals.intervals import sampled_interval
+from slurm_ofu.integrals.series import BucketLine, QuarterSeries, Series
+from slurm_ofu.integrals.side import MeanSum, SideSums
+from slurm_ofu.values import Interval, Reading, Reason, Sample
+
+
+@dataclass(slots=True)
+class GpuFold:
+    """One GPU's sums so far. ``pending`` waits for the first clock reading after its interval."""
+
+    sampled: Series
+    cycles: Series
+    counter: CycleCounter
+    side: SideSums
+    # Elapsed SM cycles by the counter, and by the sampled clock over the same time: their scale.
+    counted_megacycles: float = 0.0
+    clock_megacycles: float = 0.0
+    fault: Reason | None = None  # of the latest reading
+    pending: Sample | None = None
+    wall_offset_ns: int = 0
+
+    @classmethod
+    def start(cls, start_ns: int, bucket_seconds: float) -> "GpuFold":
+        """An empty fold whose time-line begins at ``start_ns`` (boottime)."""
+
+        def series() -> Series:
+            return Series(BucketLine(start_ns, int(bucket_seconds * 1e9)))
+
+        return cls(series(), series(), CycleCounter(), SideSums.empty())
+
+    def add(self, sample: Sample, wall_offset_ns: int) -> None:
+        """Count one sample."""
+        self.clock_after(None)
+        self.wall_offset_ns = wall_offset_ns
+        self.fault = sample.reading.fault
+        self.side.add(sample.reading)
+        interval = self.counter.advance(sample.reading)
+        if interval is not None:
+            self.cycles.add(interval, wall_offset_ns)
+            self._compare_clocks(interval, sample)
+        self.pending = sample
+
+    def _compare_clocks(self, interval: Interval, sample: Sample) -> None:
+        if sample.clocks_mhz:
+            mean_mhz = sum(sample.clocks_mhz) / len(sample.clocks_mhz)
+            self.clock_megacycles += mean_mhz * interval.seconds
+            self.counted_megacycles += self.counter.sm_megacycles
+
+    def clock_after(self, mhz: float | None) -> None:
+        """The first clock reading after the pending sample's interval: now it can be summed."""
+        if self.pending is not None:
+            interval = sampled_interval(self.pending, mhz)
+            self.pending = None
+            if interval is not None:
+                self.sampled.add(interval, self.wall_offset_ns)
+
+    def state(self) -> dict[str, Any]:
+        """Plain data for a checkpoint, the pending sample included."""
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "GpuFold":
+        """The fold that ``state`` was taken from; a pending sample is summed with what is known."""
+        pending = state["pending"]
+        fold = cls(
+            sampled=_series(state["sampled"]),
+            cycles=_series(state["cycles"]),
+            counter=CycleCounter(**state["counter"]),
+            side=_side(state["side"]),
+            counted_megacycles=state["counted_megacycles"],
+            clock_megacycles=state["clock_megacycles"],
+            fault=state["fault"],
+            pending=pending and _sample(pending),
+            wall_offset_ns=state["wall_offset_ns"],
+        )
+        fold.clock_after(None)
+        return fold
+
+
+def _series(state: dict[str, Any]) -> Series:
+    quarters = {int(index): QuarterSeries(**sums) for index, sums in state["quarters"].items()}
+    return Series(**{**state, "line": BucketLine(**state["line"]), "quarters": quarters})
+
+
+def _side(state: dict[str, Any]) -> SideSums:
+    means = {name: MeanSum(**value) for name, value in state.items() if isinstance(value, dict)}
+    return SideSums(**{**state, **means})
+
+
+def _sample(state: dict[str, Any]) -> Sample:
+    return Sample(
+        reading=Reading(**state["reading"]),
+        clocks_mhz=tuple(state["clocks_mhz"]),
+        clock_before_mhz=state["clock_before_mhz"],
+    )

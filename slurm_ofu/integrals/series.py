@@ -1,0 +1,104 @@
+"""Sums of intervals over a run: in all, along its life, and per UTC quarter hour."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from slurm_ofu.values import Interval
+
+BUCKET_LIMIT = 128
+QUARTER_NS = 900 * 10**9
+
+
+def spread(start_ns: int, end_ns: int, width_ns: int) -> Iterator[tuple[int, float]]:
+    """(index, share) of each cell of a grid of ``width_ns`` that start..end touches; shares add to 1."""
+    if end_ns <= start_ns:
+        return
+    for index in range(start_ns // width_ns, (end_ns - 1) // width_ns + 1):
+        overlap = min(end_ns, (index + 1) * width_ns) - max(start_ns, index * width_ns)
+        yield index, overlap / (end_ns - start_ns)
+
+
+@dataclass(slots=True)
+class BucketLine:
+    """A time-line of at most 128 equal buckets: when it is full, pairs are merged."""
+
+    start_ns: int
+    width_ns: int
+    megacycles: list[float] = field(default_factory=list)
+    covered_seconds: list[float] = field(default_factory=list)
+
+    def add(self, interval: Interval) -> None:
+        """Lay an interval over the buckets that it touches."""
+        start, end = interval.start_ns - self.start_ns, interval.end_ns - self.start_ns
+        while (end - 1) // self.width_ns >= BUCKET_LIMIT:
+            self._merge_pairs()
+        for index, share in spread(max(0, start), end, self.width_ns):
+            self._reach(index)
+            self.megacycles[index] += share * interval.tensor_megacycles
+            self.covered_seconds[index] += share * interval.seconds
+
+    def _reach(self, index: int) -> None:
+        missing = index + 1 - len(self.megacycles)
+        if missing > 0:
+            self.megacycles += [0.0] * missing
+            self.covered_seconds += [0.0] * missing
+
+    def _merge_pairs(self) -> None:
+        self.width_ns *= 2
+        self.megacycles = _pair_sums(self.megacycles)
+        self.covered_seconds = _pair_sums(self.covered_seconds)
+
+
+def _pair_sums(values: list[float]) -> list[float]:
+    return [sum(values[index : index + 2]) for index in range(0, len(values), 2)]
+
+
+@dataclass(slots=True)
+class QuarterSeries:
+    """Sums of one GPU inside one UTC quarter hour."""
+
+    covered_seconds: float = 0.0
+    tensor_active_seconds: float = 0.0
+    tensor_megacycles: float = 0.0
+    variance: float = 0.0
+
+
+@dataclass(slots=True)
+class Series:
+    """Everything one estimator says about one GPU, as sums."""
+
+    line: BucketLine
+    covered_seconds: float = 0.0
+    tensor_active_seconds: float = 0.0
+    tensor_megacycles: float = 0.0
+    variance: float = 0.0
+    variance_per_degree: float = 0.0  # sum of squared variances over their degrees of freedom
+    interval_count: int = 0
+    quarters: dict[int, QuarterSeries] = field(default_factory=dict)  # epoch // 900 s → sums
+
+    def add(self, interval: Interval, wall_offset_ns: int) -> None:
+        """Add one interval; ``wall_offset_ns`` is wall clock minus boottime, for the quarter's label."""
+        self.covered_seconds += interval.seconds
+        self.tensor_active_seconds += interval.tensor_active_ratio * interval.seconds
+        self.tensor_megacycles += interval.tensor_megacycles
+        self.variance += interval.variance
+        self.variance_per_degree += interval.variance**2 / interval.degrees
+        self.interval_count += 1
+        self.line.add(interval)
+        self._add_quarters(interval, wall_offset_ns)
+
+    def _add_quarters(self, interval: Interval, wall_offset_ns: int) -> None:
+        start, end = interval.start_ns + wall_offset_ns, interval.end_ns + wall_offset_ns
+        for index, share in spread(start, end, QUARTER_NS):
+            sums = self.quarters.setdefault(index, QuarterSeries())
+            sums.covered_seconds += share * interval.seconds
+            sums.tensor_active_seconds += share * interval.tensor_active_ratio * interval.seconds
+            sums.tensor_megacycles += share * interval.tensor_megacycles
+            sums.variance += share * interval.variance
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of the whole by Welch–Satterthwaite; infinite without variance."""
+        if self.variance_per_degree <= 0:
+            return float("inf")
+        return self.variance**2 / self.variance_per_degree

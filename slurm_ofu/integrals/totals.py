@@ -1,0 +1,247 @@
+"""A finished fold → the totals of one GPU: which estimator, in which scale, and for what reason.
+
+Until here everything is in active megacycles; here the reference clock turns them into
+``tensor_ref_seconds``: seconds at the reference clock with every tensor pipe active.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slurm_ofu.figures.student import NORMAL_QUANTILE, t_quantile
+from slurm_ofu.integrals.cycles import counter_scale
+from slurm_ofu.integrals.gpu_fold import GpuFold
+from slurm_ofu.integrals.series import BucketLine, Series
+from slurm_ofu.values import Estimator, GpuModel, GpuTotals, QuarterSums, Reason, Timeline
+
+#: From here on the two estimators are long enough to be held against each other.
+CROSS_CHECK_SECONDS = 60.0
+#: A mean above the maximum clock by more than this is not to be believed.
+CLOCK_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The estimator that speaks for a GPU. ``scale`` divides the series' megacycles."""
+
+    estimator: Estimator
+    series: Series
+    scale: float
+    sigma_megacycles: float
+    degrees: float
+    disagreement_ratio: float | None = None
+
+
+def choose(
+    fold: GpuFold, model: GpuModel | None, sm_count: int | None, refresh_seconds: float
+) -> Choice | None:
+    """The better estimator whose figures hold together, or ``None`` where neither measured anything."""
+    sampled = _sampled(fold.sampled) if fold.sampled.covered_seconds > 0 else None
+    if fold.cycles.covered_seconds <= 0:
+        return sampled
+    reference_mhz = model.reference_clock_mhz if model else None
+    cycles = _cycles(fold, reference_mhz, sm_count, refresh_seconds)
+    if cycles is None or sampled is None:
+        return cycles or sampled
+    difference = _disagreement(cycles, sampled, reference_mhz)
+    if difference is None:
+        return cycles
+    return _sampled(fold.sampled, disagreement_ratio=difference)
+
+
+def _sampled(series: Series, disagreement_ratio: float | None = None) -> Choice:
+    return Choice(
+        estimator="sampled",
+        series=series,
+        scale=1.0,
+        sigma_megacycles=series.variance**0.5,
+        degrees=series.degrees,
+        disagreement_ratio=disagreement_ratio,
+    )
+
+
+def _cycles(
+    fold: GpuFold, reference_mhz: float | None, sm_count: int | None, refresh: float
+) -> Choice | None:
+    scale = counter_scale(fold.counted_megacycles, fold.clock_megacycles, sm_count)
+    if scale is None:
+        # An idle GPU may stop its clock, and its elapsed cycles with it: zero is zero in any scale.
+        if fold.cycles.tensor_megacycles > 0 or fold.sampled.tensor_megacycles > 0:
+            return None
+        scale = 1.0
+    mean_mhz = reference_mhz or fold.counted_megacycles / scale / fold.cycles.covered_seconds
+    return Choice(
+        estimator="cycles",
+        series=fold.cycles,
+        scale=scale,
+        # The counters are refreshed every `refresh` seconds: the ends are that uncertain.
+        sigma_megacycles=refresh * mean_mhz / NORMAL_QUANTILE,
+        degrees=float("inf"),
+    )
+
+
+def _disagreement(cycles: Choice, sampled: Choice, reference_mhz: float | None) -> float | None:
+    """OFU by cycles minus by sampling, where that is more than both bars allow over 60 s or more."""
+    covered = (cycles.series.covered_seconds, sampled.series.covered_seconds)
+    if reference_mhz is None or min(covered) < CROSS_CHECK_SECONDS:
+        return None
+    difference = _mean_mhz(cycles) - _mean_mhz(sampled)
+    allowed = sum(
+        t_quantile(choice.degrees) * choice.sigma_megacycles / seconds
+        for choice, seconds in zip((cycles, sampled), covered, strict=True)
+    )
+    return difference / reference_mhz if abs(difference) > allowed else None
+
+
+def _mean_mhz(choice: Choice) -> float:
+    return choice.series.tensor_megacycles / choice.scale / choice.series.covered_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """What is known of a GPU without its counters."""
+
+    position: int
+    allocated_seconds: float | None
+    uuid: str | None
+    gpu_model: str | None
+    mapped_by: str | None
+    sm_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the totals need of the configuration."""
+
+    interval_seconds: float
+    refresh_seconds: float
+
+
+def gpu_totals(
+    fold: GpuFold, given: Allocation, model: GpuModel | None, rules: Rules, *, died: bool, wall_offset_ns: int
+) -> GpuTotals:
+    """The totals of one GPU. ``died``: the sampler did not live to the job's end."""
+    choice = choose(fold, model, given.sm_count, rules.refresh_seconds)
+    side = fold.side
+    return GpuTotals(
+        position=given.position,
+        reason=_reason(fold, choice, model, rules, died=died),
+        # Covered seconds end with the last reading, a moment after the epilog's own clock reading.
+        allocated_seconds=_at_least_covered(given.allocated_seconds, choice),
+        uuid=given.uuid,
+        gpu_model=given.gpu_model,
+        mapped_by=given.mapped_by,
+        **_choice_fields(choice, model, wall_offset_ns),
+        sm_active_seconds=side.sm_active.known_total,
+        sm_active_covered_seconds=side.sm_active.seconds,
+        dram_active_seconds=side.dram_active.known_total,
+        dram_active_covered_seconds=side.dram_active.seconds,
+        utilisation_seconds=side.utilisation.known_total,
+        utilisation_covered_seconds=side.utilisation.seconds,
+        power_joules=side.power.known_total,
+        power_covered_seconds=side.power.seconds,
+        energy_joules=side.energy_joules,
+        memory_max_bytes=side.memory_max_bytes,
+        throttled_power_seconds=side.throttled_power.known_total,
+        throttled_thermal_seconds=side.throttled_thermal.known_total,
+        throttle_covered_seconds=side.throttled_power.seconds,
+    )
+
+
+def _at_least_covered(allocated: float | None, choice: Choice | None) -> float | None:
+    if allocated is None or choice is None:
+        return allocated
+    return max(allocated, choice.series.covered_seconds)
+
+
+def _choice_fields(choice: Choice | None, model: GpuModel | None, wall_offset_ns: int) -> dict[str, Any]:
+    if choice is None:
+        return {}
+    reference_mhz = model.reference_clock_mhz if model else None
+    to_seconds = 1 / (choice.scale * reference_mhz) if reference_mhz else None
+    sigma_seconds = choice.sigma_megacycles / reference_mhz if reference_mhz else None
+    return {
+        "estimator": choice.estimator,
+        "interval_count": choice.series.interval_count,
+        "covered_seconds": choice.series.covered_seconds,
+        "tensor_active_seconds": choice.series.tensor_active_seconds,
+        "reference_clock_mhz": reference_mhz,
+        "tensor_ref_seconds": _times(choice.series.tensor_megacycles, to_seconds),
+        "tensor_ref_error_seconds": sigma_seconds,
+        "error_degrees": choice.degrees if choice.degrees != float("inf") else None,
+        "disagreement_ratio": choice.disagreement_ratio,
+        "timeline": _timeline(choice.series.line, to_seconds, wall_offset_ns),
+    }
+
+
+def _times(value: float, factor: float | None) -> float | None:
+    return None if factor is None else value * factor
+
+
+def _timeline(line: BucketLine, to_seconds: float | None, wall_offset_ns: int) -> Timeline:
+    return Timeline(
+        start_epoch_s=(line.start_ns + wall_offset_ns) / 1e9,
+        bucket_seconds=line.width_ns / 1e9,
+        buckets=tuple(
+            (_times(megacycles, to_seconds), seconds)
+            for megacycles, seconds in zip(line.megacycles, line.covered_seconds, strict=True)
+        ),
+    )
+
+
+def _reason(
+    fold: GpuFold, choice: Choice | None, model: GpuModel | None, rules: Rules, *, died: bool
+) -> Reason:
+    if died:
+        return "sampler_died"
+    if fold.fault is not None:
+        return fold.fault  # the latest reading failed: errors until the end
+    if choice is None:
+        return "short"
+    if model is None:
+        return "unknown_model"
+    if model.max_clock_mhz is not None and _mean_mhz(choice) > model.max_clock_mhz * (1 + CLOCK_TOLERANCE):
+        return "suspect"  # more tensor cycles than the clock has
+    return "ok" if choice.series.covered_seconds >= 2 * rules.interval_seconds else "short"
+
+
+def quarter_sums(
+    folds: Sequence[tuple[GpuFold | None, Allocation]],
+    model: GpuModel | None,
+    gpu_model: str | None,
+    refresh_seconds: float,
+    allocated: dict[int, float],
+) -> tuple[QuarterSums, ...]:
+    """Sums per UTC quarter hour over the GPUs of one model on one node.
+
+    ``allocated``: quarter (epoch // 900) → allocated seconds of one GPU in it.
+    """
+    rows = []
+    choices = [
+        choose(fold, model, given.sm_count, refresh_seconds) for fold, given in folds if fold is not None
+    ]
+    known = [choice for choice in choices if choice is not None]
+    quarters = set(allocated).union(*(choice.series.quarters for choice in known))
+    for quarter in sorted(quarters):
+        here = [
+            (choice, choice.series.quarters[quarter]) for choice in known if quarter in choice.series.quarters
+        ]
+        reference = model.reference_clock_mhz if model and here else None
+        rows.append(
+            QuarterSums(
+                gpu_model=gpu_model,
+                start_epoch_s=quarter * 900,
+                allocated_seconds=allocated.get(quarter, 0.0) * len(folds),
+                covered_seconds=sum(sums.covered_seconds for _, sums in here),
+                tensor_active_seconds=sum(sums.tensor_active_seconds for _, sums in here),
+                tensor_ref_seconds=reference
+                and sum(sums.tensor_megacycles / choice.scale for choice, sums in here) / reference,
+                tensor_ref_error_seconds=reference
+                and sum(_quarter_sigma(choice, sums.variance) for choice, sums in here) / reference,
+            )
+        )
+    return tuple(rows)
+
+
+def _quarter_sigma(choice: Choice, variance: float) -> float:
+    return variance**0.5 if choice.estimator == "sampled" else choice.sigma_megacycles

@@ -1,0 +1,61 @@
+"""What slurm-ofu asks of the outside, and the laws each answer obeys.
+
+The contract tests run these laws over every implementation.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from slurm_ofu.values import DeviceIdentity, NodeRecord, Reading
+
+
+class CounterSource(Protocol):
+    """A way to read GPU counters.
+
+    Laws. A figure is a finite number or ``None``, and a ``None`` tensor figure carries a fault.
+    ``read`` never raises for a sick GPU: the fault says what happened, and the other GPUs go on.
+    ``since_ns`` of a reading equals ``taken_ns`` of the last good reading of that GPU.
+    After ``close`` no GPU handle and no device file stays open.
+    """
+
+    name: str
+    #: True once cumulative cycle counters answered on any GPU; known after each was read twice.
+    has_cycles: bool
+    #: Seconds that two readings must lie apart.
+    min_interval_seconds: float
+
+    def devices(self) -> tuple[DeviceIdentity, ...]:
+        """Every GPU that this source sees, in its own order."""
+
+    def read(self, device: DeviceIdentity) -> Reading:
+        """The counters of one GPU now, ratios over the time since its last good reading."""
+
+    def sm_clock_mhz(self, device: DeviceIdentity) -> float | None:
+        """The SM clock of one GPU now; ``None`` where it does not answer."""
+
+    def close(self) -> None:
+        """Let go of every GPU. Calling it twice is fine."""
+
+
+class Clock(Protocol):
+    """Time, and waiting for it."""
+
+    def boottime_ns(self) -> int:
+        """CLOCK_BOOTTIME: neither steps nor stops."""
+
+    def wall_ns(self) -> int:
+        """Wall clock, for labels only."""
+
+    def wait_until(self, deadline_ns: int) -> bool:
+        """Wait for a boottime instant. True: somebody asked us to stop before it came."""
+
+
+class Delivery(Protocol):
+    """Where records go from the outbox.
+
+    Laws. Handing on the same record twice, also at once, leaves one result. When ``send`` returns,
+    the records are safe with the receiver; when it raises DeliveryError, none may be forgotten.
+    """
+
+    def send(self, records: Sequence[tuple[NodeRecord, bytes]]) -> None:
+        """Hand on records, each with the bytes it was decoded from; raises DeliveryError."""

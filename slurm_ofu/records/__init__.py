@@ -1,0 +1,1 @@
+"""What do we say about this job?"""

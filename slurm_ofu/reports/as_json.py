@@ -1,0 +1,104 @@
+"""Reports for programs: JSON with a schema version, units, and the question that was asked."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+from slurm_ofu.figures import figures, gpu_figures, pool, pooled_timeline
+from slurm_ofu.reports.fields import figure_values, row_values, safe, unit_of
+from slurm_ofu.reports.question import Question
+from slurm_ofu.values import GpuRow, GpuTotals, JobPage, NodeRow, SamplerHealth, UsageRow
+
+#: Grows when a field is removed or changes its meaning; new fields do not count.
+SCHEMA_VERSION = 1
+TIMELINE_BUCKETS = 128
+_GPU_FIELDS = tuple(field.name for field in fields(GpuTotals) if field.name != "timeline")
+_NODE_FIELDS = tuple(field.name for field in fields(NodeRow) if field.name != "health")
+_HEALTH_FIELDS = tuple(field.name for field in fields(SamplerHealth))
+_NOT_OF_A_GPU = ("run_count", "gpu_count")
+
+
+def as_json(rows: Sequence[UsageRow], question: Question, *, generated_at: datetime) -> str:
+    """Rows and their pooled total (``null`` where there are no rows)."""
+    return _document([row_values(row, question.by) for row in rows], rows, question, generated_at)
+
+
+def pages_as_json(pages: Sequence[JobPage], question: Question, *, generated_at: datetime) -> str:
+    """The same document with ``nodes``, ``gpus`` and ``timeline`` in each row."""
+    return _document([_page(page) for page in pages], [page.row for page in pages], question, generated_at)
+
+
+def _document(
+    shown: list[dict[str, Any]], rows: Sequence[UsageRow], question: Question, generated_at: datetime
+) -> str:
+    total = figure_values(figures(pool(row.sums for row in rows))) if rows else None
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "generated_at": generated_at.isoformat(timespec="seconds"),
+        "query": _query(question),
+        "units": {name: unit for name in sorted(_names(shown)) if (unit := unit_of(name)) is not None},
+        "rows": shown,
+        "total": total,
+    }
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def _query(question: Question) -> dict[str, Any]:
+    selection = question.selection
+    return {
+        "by": question.by,
+        "start": question.start and question.start.isoformat(timespec="seconds"),
+        "end": question.end and question.end.isoformat(timespec="seconds"),
+        "users": [safe(name) for name in selection.users],
+        "partitions": [safe(name) for name in selection.partitions],
+        "accounts": [safe(name) for name in selection.accounts],
+        "clusters": [safe(name) for name in selection.clusters],
+        "job_ids": list(selection.job_ids),
+    }
+
+
+def _page(page: JobPage) -> dict[str, Any]:
+    return {
+        **row_values(page.row, "job"),
+        "nodes": [_node(node) for node in page.nodes],
+        "gpus": [_gpu(gpu) for gpu in page.gpus],
+        "timeline": _timeline(page.gpus),
+    }
+
+
+def _node(node: NodeRow) -> dict[str, Any]:
+    values: dict[str, Any] = {name: safe(getattr(node, name)) for name in _NODE_FIELDS}
+    values["health"] = {name: safe(getattr(node.health, name)) for name in _HEALTH_FIELDS}
+    return values
+
+
+def _gpu(gpu: GpuRow) -> dict[str, Any]:
+    totals = {name: safe(getattr(gpu.totals, name)) for name in _GPU_FIELDS}
+    ratios = {
+        name: value
+        for name, value in figure_values(gpu_figures(gpu.totals)).items()
+        if name not in _NOT_OF_A_GPU
+    }
+    return {"node_name": safe(gpu.node_name), **ratios, **totals}
+
+
+def _timeline(gpus: Sequence[GpuRow]) -> dict[str, Any] | None:
+    lines = (gpu.totals.timeline for gpu in gpus)
+    line = pooled_timeline((line for line in lines if line is not None), bucket_count=TIMELINE_BUCKETS)
+    if line is None:
+        return None
+    return {
+        "start_epoch_s": safe(line.start_epoch_s),
+        "bucket_seconds": safe(line.bucket_seconds),
+        "ofu_ratios": [safe(ratio) for ratio in line.ofu_ratios],
+    }
+
+
+def _names(values: Iterable[Any] | Mapping[str, Any]) -> set[str]:
+    """Every key in the document, at any depth."""
+    if isinstance(values, Mapping):
+        return set(values) | _names(values.values())
+    nested = (value for value in values if isinstance(value, Mapping | list))
+    return {name for value in nested for name in _names(value)}

@@ -1,0 +1,90 @@
+"""One run on one page: how much, made of what, measured how well, on which GPUs, and when."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import tzinfo
+
+from slurm_ofu.figures import figures, gpu_figures, pool_gpus
+from slurm_ofu.reports.facts import as_facts, text_width
+from slurm_ofu.reports.free_text import wrapped
+from slurm_ofu.reports.grid import Column, Line, as_grid
+from slurm_ofu.reports.notes import as_notes, explanations, style
+from slurm_ofu.reports.page_anomalies import anomalies
+from slurm_ofu.reports.page_facts import measured_facts, run_facts
+from slurm_ofu.reports.page_timeline import timeline_facts
+from slurm_ofu.reports.wording import count, hours, name, ofu, percent
+from slurm_ofu.values import Figures, GpuRow, JobPage, NodeRow
+
+_NODE_COLUMNS = (
+    Column(title="Node", shrinks=True),
+    Column(title="GPUs", right=True),
+    Column(title="GPU-hours", right=True),
+    Column(title="Tensor", right=True),
+    Column(title="Clock", right=True),
+    Column(title="Coverage", right=True),
+    Column(title="OFU"),
+)
+_GPU_COLUMNS = (
+    Column(title="Node", shrinks=True),
+    Column(title="GPU", right=True),
+    Column(title="SM", right=True),
+    Column(title="Tensor", right=True),
+    Column(title="Clock", right=True),
+    Column(title="Coverage", right=True),
+    Column(title="OFU"),
+)
+
+
+def as_page(page: JobPage, zone: tzinfo, *, width: int, colour: bool) -> str:
+    """The page as text. It names the run by its raw job id, its cluster and its restart count."""
+    its = figures(page.row.sums)
+    facts = [*measured_facts(its), *timeline_facts(page.gpus, zone, columns=min(64, text_width(width)))]
+    if page.row.run is not None:
+        facts = [*run_facts(page.row.run, its, page.gpus, zone), ("", ""), *facts]
+    text = "".join(line + "\n" for line in [*wrapped(_title(page), width), *as_facts(facts, width=width)])
+    nodes = [_node_figures(node, page.gpus) for node in page.nodes]
+    gpus = [gpu_figures(gpu.totals) for gpu in page.gpus]
+    if nodes:
+        lines = [_node_line(node, node_figures) for node, node_figures in zip(page.nodes, nodes, strict=True)]
+        text += "\n" + as_grid(_NODE_COLUMNS, lines, width=width, colour=colour)
+    if gpus:
+        lines = [_gpu_line(gpu, of_gpu) for gpu, of_gpu in zip(page.gpus, gpus, strict=True)]
+        text += "\n" + as_grid(_GPU_COLUMNS, lines, width=width, colour=colour)
+    return text + as_notes([*explanations([*nodes, *gpus]), *anomalies(page)], width=width)
+
+
+def _title(page: JobPage) -> str:
+    run = page.row.run
+    if run is None:
+        return f"Job {name(page.row.group)}"
+    restarts = f", restart {run.restart_count}" if run.restart_count > 0 else ""
+    return f"Job {run.job_id} on cluster {name(run.cluster)}{restarts}"
+
+
+def _node_figures(node: NodeRow, gpus: Sequence[GpuRow]) -> Figures:
+    """The node's GPUs together; a node without GPU rows still has its hours, and its reason."""
+    sums = pool_gpus(gpu.totals for gpu in gpus if gpu.node_name == node.node_name)
+    if sums.allocated_seconds is None and node.gpu_count is not None and node.allocated_seconds is not None:
+        sums = replace(sums, allocated_seconds=node.gpu_count * node.allocated_seconds)
+    return figures(replace(sums, reasons=(*sums.reasons, node.reason)))
+
+
+def _node_line(node: NodeRow, its: Figures) -> Line:
+    assumed = " assumed" if node.gpu_count_assumed else ""
+    cells = (name(node.node_name), count(node.gpu_count) + assumed, hours(its.gpu_hours))
+    return Line(cells=(*cells, *_ratios(its)), style=style(its))
+
+
+def _gpu_line(gpu: GpuRow, its: Figures) -> Line:
+    sm_active = "" if its.sm_active_ratio is None else percent(its.sm_active_ratio)
+    cells = (name(gpu.node_name), str(gpu.totals.position), sm_active)
+    return Line(cells=(*cells, *_ratios(its)), style=style(its))
+
+
+def _ratios(its: Figures) -> tuple[str, ...]:
+    return (
+        "" if its.tpa_mean_ratio is None else percent(its.tpa_mean_ratio),
+        "" if its.active_clock_ratio is None else percent(its.active_clock_ratio),
+        percent(its.coverage_ratio),
+        ofu(its),
+    )

@@ -1,0 +1,109 @@
+"""Many runs or groups, one line each, and what they add up to."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from slurm_ofu.figures import figures, pool
+from slurm_ofu.reports.free_text import wrapped
+from slurm_ofu.reports.grid import Column, Line, as_grid
+from slurm_ofu.reports.notes import as_notes, explanations, style
+from slurm_ofu.reports.question import Question, headline
+from slurm_ofu.reports.wording import count, hours, name, ofu, percent
+from slurm_ofu.values import Figures, RunRow, UsageRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Name:
+    """A leading column: what a line is about."""
+
+    column: Column
+    of: Callable[[UsageRow, Figures], str]
+
+
+_FIGURES = (
+    Column(title="GPUs", right=True),
+    Column(title="GPU-hours", right=True),
+    Column(title="Tensor", right=True, give_way=2),
+    Column(title="Clock", right=True, give_way=2),
+    Column(title="Coverage", right=True),
+    Column(title="OFU"),
+)
+
+
+def as_table(
+    rows: Sequence[UsageRow], question: Question, *, width: int, colour: bool, header: bool = True
+) -> str:
+    """The whole report: headline, a line per row, the pooled total, and notes on what needs one."""
+    if not rows:
+        return ""
+    names = _run_names(rows) if question.by == "job" else _group_names(question)
+    shown = [figures(row.sums) for row in rows]
+    lines = [
+        _line(tuple(leading.of(row, its) for leading in names), its)
+        for row, its in zip(rows, shown, strict=True)
+    ]
+    if len(rows) > 1:
+        shown.append(figures(pool(row.sums for row in rows)))
+        lines.append(_line(_total_names(names, shown[-1], question), shown[-1], total=True))
+    columns = [*(leading.column for leading in names), *_FIGURES]
+    grid = as_grid(columns, lines, width=width, colour=colour, header=header)
+    if not header:
+        return grid
+    title = "".join(line + "\n" for line in wrapped(headline(question), width))
+    return f"{title}\n{grid}{as_notes(explanations(shown), width=width)}"
+
+
+def _line(names: tuple[str, ...], its: Figures, *, total: bool = False) -> Line:
+    cells = (
+        count(its.gpu_count),
+        hours(its.gpu_hours),
+        "" if its.tpa_mean_ratio is None else percent(its.tpa_mean_ratio),
+        "" if its.active_clock_ratio is None else percent(its.active_clock_ratio),
+        percent(its.coverage_ratio),
+        ofu(its),
+    )
+    return Line(cells=names + cells, style=style(its), total=total)
+
+
+def _run_names(rows: Sequence[UsageRow]) -> tuple[_Name, ...]:
+    """Which run it is; restarts and clusters only where they tell runs apart."""
+    runs = [row.run for row in rows if row.run is not None]
+    restarted = any(run.restart_count > 0 for run in runs)
+    several_clusters = len({run.cluster for run in runs}) > 1
+    names = [_Name(column=Column(title="JobID"), of=lambda row, _: name(row.group))]
+    if restarted:
+        names.append(_run_name("Restarts", lambda run: str(run.restart_count), right=True))
+    if several_clusters:
+        names.append(_run_name("Cluster", lambda run: run.cluster, shrinks=True))
+    names.append(_run_name("User", lambda run: run.user, shrinks=True))
+    names.append(_run_name("Account", lambda run: run.account, shrinks=True, give_way=3))
+    names.append(_run_name("Partition", lambda run: run.partition, shrinks=True, give_way=1))
+    return tuple(names)
+
+
+def _run_name(
+    title: str,
+    of: Callable[[RunRow], str | None],
+    *,
+    right: bool = False,
+    shrinks: bool = False,
+    give_way: int = 0,
+) -> _Name:
+    def cell(row: UsageRow, _: Figures) -> str:
+        return name(None if row.run is None else of(row.run))
+
+    return _Name(column=Column(title=title, right=right, shrinks=shrinks, give_way=give_way), of=cell)
+
+
+def _group_names(question: Question) -> tuple[_Name, ...]:
+    group = Column(title=question.by.capitalize(), shrinks=True)
+    return (
+        _Name(column=group, of=lambda row, _: name(row.group)),
+        _Name(column=Column(title="Runs", right=True), of=lambda _, its: str(its.run_count)),
+    )
+
+
+def _total_names(names: Sequence[_Name], total: Figures, question: Question) -> tuple[str, ...]:
+    if question.by == "job":
+        return ("TOTAL", *("" for _ in names[1:]))
+    return ("TOTAL", str(total.run_count))

@@ -1,0 +1,46 @@
+"""What stands under the figures, and how they are coloured: what a reader should not overlook."""
+
+from collections.abc import Sequence
+
+from slurm_ofu.figures.reasons import SEVERITY
+from slurm_ofu.reports.free_text import wrapped
+from slurm_ofu.reports.wording import ABOVE_ONE, EXPLANATIONS, MIXED_MODELS, NO_TENSOR_WORK, workload
+from slurm_ofu.values import Figures
+
+_LOW, _GOOD = 0.15, 0.35  # good training of large language models sits at 0.35 to 0.50
+
+
+def style(its: Figures) -> str:
+    """The colour of an OFU. It marks what to look at; how good it is, the number alone says."""
+    ratio = its.ofu_ratio
+    if ratio is None:
+        return "dim"
+    if ratio > 1 or its.reason == "suspect":
+        return "magenta"
+    if workload(its) == NO_TENSOR_WORK:
+        return "cyan"
+    if ratio == 0:
+        return "bold red"
+    return "red" if ratio < _LOW else "yellow" if ratio < _GOOD else "green"
+
+
+def explanations(shown: Sequence[Figures]) -> list[str]:
+    """One text per thing that needs explaining, each only once; none where all is well."""
+    found = {its.reason for its in shown if its.reason not in (None, "ok")}
+    texts = [f"{reason}: {EXPLANATIONS[reason]}" for reason in SEVERITY if reason in found]
+    if any(its.ofu_ratio is not None and its.ofu_ratio > 1 for its in shown):
+        texts.append(ABOVE_ONE)
+    if any(its.gpu_model == "mixed" for its in shown):
+        texts.append(MIXED_MODELS)
+    return texts
+
+
+def as_notes(texts: Sequence[str], *, width: int) -> str:
+    """Texts as indented paragraphs under a blank line and a title."""
+    if not texts:
+        return ""
+    lines = ["", "Notes"]
+    for text in texts:
+        first, *others = wrapped(text, width - 4)
+        lines += [f"  {first}", *(f"    {other}" for other in others)]
+    return "".join(line + "\n" for line in lines)

@@ -1,0 +1,113 @@
+"""What a job's page says in words: which run it was, and how much it made of its GPUs."""
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+from slurm_ofu.reports.facts import Fact
+from slurm_ofu.reports.free_text import shortened
+from slurm_ofu.reports.wording import (
+    EXPLANATIONS,
+    UNKNOWN,
+    count,
+    duration,
+    error_points,
+    hours,
+    moment_of,
+    name,
+    not_measured,
+    percent,
+    workload,
+)
+from slurm_ofu.values import Figures, GpuRow, RunRow
+
+_LONGEST_TEXT = 300  # a comment may be of any length; the page shows so much of it
+_JOULES_PER_KWH = 3.6e6
+
+
+def run_facts(run: RunRow, its: Figures, gpus: Sequence[GpuRow], zone: tzinfo) -> list[Fact]:
+    """Which run it was. What only accounting knows is unknown until it says so."""
+    facts = [
+        ("User", f"{name(run.user)}, account {name(run.account)}, partition {name(run.partition)}"),
+        ("Name", f"{_cut(run.job_name)}, state {name(run.state)}, exit code {name(run.exit_code)}"),
+        ("Nodes", f"{count(run.node_count)}: {_cut(run.node_list)}"),
+        ("GPUs", f"{count(its.gpu_count)}: {_gpu_models(gpus)}"),
+        ("Time", _time(run, zone)),
+    ]
+    return facts if run.comment is None else [*facts, ("Comment", _cut(run.comment))]
+
+
+def measured_facts(its: Figures) -> list[Fact]:
+    """The figure, its two factors, and how far it can be trusted."""
+    return [
+        ("OFU", _ofu(its)),
+        *([("", _factors(its))] if its.ofu_ratio is not None else []),
+        *(
+            [("Tensor", _tensor_only(its))]
+            if its.ofu_ratio is None and its.tpa_mean_ratio is not None
+            else []
+        ),
+        ("Coverage", _coverage(its)),
+        ("Estimator", name(its.estimator) if its.estimator is not None else "none"),
+        ("Reason", _reason(its)),
+        *([("SM active", percent(its.sm_active_ratio))] if its.sm_active_ratio is not None else []),
+        *([("Energy", _energy(its.energy_joules))] if its.energy_joules is not None else []),
+    ]
+
+
+def _time(run: RunRow, zone: tzinfo) -> str:
+    text = f"{moment_of(run.start_epoch_s, zone)} to {moment_of(run.end_epoch_s, zone)}"
+    if run.start_epoch_s is None or run.end_epoch_s is None:
+        return text
+    return f"{text}, {duration(max(0.0, run.end_epoch_s - run.start_epoch_s))}"
+
+
+def _gpu_models(gpus: Sequence[GpuRow]) -> str:
+    models = {(gpu.totals.gpu_model, gpu.totals.reference_clock_mhz) for gpu in gpus}
+    return "; ".join(sorted({_gpu_model(*model) for model in models if model[0] is not None})) or UNKNOWN
+
+
+def _gpu_model(gpu_model: str | None, reference_clock_mhz: float | None) -> str:
+    clock = UNKNOWN if reference_clock_mhz is None else f"{count(reference_clock_mhz)} MHz"
+    return f"{name(gpu_model)} (reference clock {clock})"
+
+
+def _ofu(its: Figures) -> str:
+    if its.ofu_ratio is None:
+        return not_measured(its.reason)
+    kind = workload(its)
+    error = (
+        ", error unknown"
+        if its.ofu_error_pp is None
+        else f" ±{error_points(its.ofu_error_pp)} percentage points (95 %)"
+    )
+    return percent(its.ofu_ratio) + error + (f", {kind}" if kind is not None else "")
+
+
+def _factors(its: Figures) -> str:
+    tensor = f"= tensor activity {percent(its.tpa_mean_ratio)}"
+    if its.active_clock_ratio is None:
+        return tensor + ", hence no clock to weigh with it" if its.tpa_mean_ratio == 0 else tensor
+    return f"{tensor} × clock {percent(its.active_clock_ratio)} of reference"
+
+
+def _tensor_only(its: Figures) -> str:
+    return f"{percent(its.tpa_mean_ratio)} activity, not to be put into OFU"
+
+
+def _coverage(its: Figures) -> str:
+    parts = f"{hours(its.gpu_hours_measured)} measured, {hours(its.gpu_hours_unmeasured)} not measured"
+    return f"{percent(its.coverage_ratio)} of {hours(its.gpu_hours)} GPU-hours ({parts})"
+
+
+def _reason(its: Figures) -> str:
+    if its.reason is None:
+        return UNKNOWN
+    return f"{its.reason}: {EXPLANATIONS.get(its.reason, 'see the documentation')}"
+
+
+def _energy(joules: float) -> str:
+    return f"{joules / _JOULES_PER_KWH:.3g} kWh"
+
+
+def _cut(text: str | None) -> str:
+    return shortened(name(text), _LONGEST_TEXT)

@@ -1,0 +1,29 @@
+"""OFU over a run's life as one line of a page."""
+
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+
+from slurm_ofu.figures import OfuTimeline, pooled_timeline
+from slurm_ofu.reports.facts import Fact
+from slurm_ofu.reports.sparkline import GAP, sparkline
+from slurm_ofu.reports.wording import duration, percent
+from slurm_ofu.values import GpuRow
+
+
+def timeline_facts(gpus: Sequence[GpuRow], zone: tzinfo, *, columns: int) -> list[Fact]:
+    """The sparkline over all GPUs with its scale; nothing where no GPU kept a timeline."""
+    lines = (gpu.totals.timeline for gpu in gpus)
+    line = pooled_timeline((line for line in lines if line is not None), bucket_count=columns)
+    if line is None:
+        return []
+    measured = [ratio for ratio in line.ofu_ratios if ratio is not None]
+    top = max(measured, default=0.0)
+    return [("Timeline", sparkline(line.ofu_ratios, top=top)), ("", _scale(line, top, zone))]
+
+
+def _scale(line: OfuTimeline, top: float, zone: tzinfo) -> str:
+    start = datetime.fromtimestamp(line.start_epoch_s // 1, zone)
+    end = datetime.fromtimestamp(line.end_epoch_s // 1, zone)
+    gaps = f"; {GAP} not measured" if None in line.ofu_ratios else ""
+    heights = f"bottom 0 %, top {percent(top)}" if top > 0 else "all 0 %"
+    return f"{start:%H:%M} to {end:%H:%M}, {duration(line.bucket_seconds)} each; {heights}{gaps}"

@@ -1,0 +1,67 @@
+"""What a report answers: which runs, grouped how, in whose time zone."""
+
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from slurm_ofu.reports.free_text import printable
+from slurm_ofu.reports.wording import moment, zone_name
+from slurm_ofu.values import GroupBy, Selection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """``zone`` is the reader's: the accounting database knows only seconds since 1970."""
+
+    selection: Selection
+    by: GroupBy
+    zone: tzinfo
+
+    @property
+    def start(self) -> datetime | None:
+        """Where the window begins; ``None``: at the beginning of the accounting."""
+        return _local(self.selection.start_epoch_s, self.zone)
+
+    @property
+    def end(self) -> datetime | None:
+        """Where the window ends, not included."""
+        return _local(self.selection.end_epoch_s, self.zone)
+
+
+def window(question: Question) -> str:
+    """The time that was searched, with its zone."""
+    start, end = question.start, question.end
+    if start is None and end is None:
+        return "all times"
+    if start is None or end is None:
+        return f"until {moment(end)}" if end else f"since {moment(start)}" if start else ""
+    if start.utcoffset() == end.utcoffset() and start.tzname() == end.tzname():
+        return f"{start:%Y-%m-%d %H:%M:%S} to {end:%Y-%m-%d %H:%M:%S} {zone_name(end)}"
+    return f"{moment(start)} to {moment(end)}"
+
+
+def filters(question: Question) -> str:
+    """Which runs were asked for, as in ``user wilma; partition gpu,gpu-long``; empty for all."""
+    selection = question.selection
+    named = (
+        ("user", selection.users),
+        ("partition", selection.partitions),
+        ("account", selection.accounts),
+        ("cluster", selection.clusters),
+        ("job", tuple(str(job_id) for job_id in selection.job_ids)),
+    )
+    return "; ".join(f"{name} {printable(','.join(values))}" for name, values in named if values)
+
+
+def headline(question: Question) -> str:
+    """The first line of a report."""
+    return f"OFU by {question.by}, {filters(question) or 'all users'}, {window(question)}"
+
+
+def nothing_found(question: Question) -> str:
+    """What to say instead of an empty report."""
+    asked = filters(question)
+    return f"no jobs match{': ' + asked if asked else ''} ({window(question)})"
+
+
+def _local(epoch_s: float | None, zone: tzinfo) -> datetime | None:
+    return None if epoch_s is None else datetime.fromtimestamp(epoch_s, zone)

@@ -1,0 +1,130 @@
+"""How figures are put into words: the only place where ratios become per cent."""
+
+from datetime import datetime, tzinfo
+
+from slurm_ofu.reports.free_text import printable
+from slurm_ofu.values import Figures
+
+UNKNOWN = "unknown"
+
+#: What each reason means to the person whose job it is, and what to do about it.
+EXPLANATIONS = {
+    "ok": "measured",
+    "short": "the job was over before two intervals were measured",
+    "no_source": "no counter source on this GPU: it needs NVML GPM (Hopper or later)",
+    "unknown_model": "no reference clock for this GPU model: add it under [gpu_models] in slurm-ofu.toml",
+    "unmapped": "which GPU it was is unknown: see [gpu_map] in slurm-ofu.toml",
+    "source_lost": "the counters stopped answering before the job ended",
+    "profiling_locked": "another profiler held the GPU's counters (Nsight, DCGM)",
+    "suspect": "the counters contradict each other: do not rely on this figure",
+    "shared": "several jobs used the same GPU: the figure includes the others' work",
+    "sampler_died": "the sampler did not live to the job's end",
+    "not_started": "no prolog ran on the node, so nothing was measured there",
+    "not_delivered": "the node was never heard from; its GPUs count as allocated",
+    "opted_out": "the job asked not to be profiled",
+}
+ABOVE_ONE = "OFU above 100 %: the SM clock was above the GPU model's reference clock; shown as measured"
+MIXED_MODELS = "several GPU models are pooled here: an hour of each weighs the same"
+
+IDLE = "idle"
+NO_TENSOR_WORK = "no tensor work"
+
+_IDLE_SM_RATIO = 0.01
+_BUSY_SM_RATIO = 0.10
+_NO_TENSOR_RATIO = 0.005
+
+
+def percent(ratio: float | None, *, digits: int = 1) -> str:
+    """A ratio in per cent; one that is not quite 0 (or 1) is never rounded to look like it."""
+    if ratio is None:
+        return UNKNOWN
+    text = f"{100 * ratio:.{digits}f}"
+    if ratio > 0 and float(text) == 0:
+        text = "<" + f"{10**-digits:.{digits}f}"
+    elif ratio < 1 and float(text) == 100:
+        text = ">" + f"{100 - 10**-digits:.{digits}f}"
+    return text + " %"
+
+
+def ofu(figures: Figures) -> str:
+    """OFU with its error bar, or why there is none; what qualifies it stands behind it."""
+    if figures.ofu_ratio is None:
+        return not_measured(figures.reason)
+    marks = [mark for mark in (_qualification(figures.reason), workload(figures)) if mark is not None]
+    error = "" if figures.ofu_error_pp is None else f" ±{error_points(figures.ofu_error_pp)}"
+    return f"{percent(figures.ofu_ratio):>7}{error}" + (f" ({', '.join(marks)})" if marks else "")
+
+
+def error_points(percentage_points: float) -> str:
+    """A half-width in percentage points, with two significant digits where it is small."""
+    if percentage_points == 0:
+        return "0.0"
+    if percentage_points < 0.005:
+        return "<0.01"
+    return f"{percentage_points:.2f}" if percentage_points < 0.095 else f"{percentage_points:.1f}"
+
+
+def not_measured(reason: str | None) -> str:
+    """What stands in the place of a figure that is not there."""
+    return "n/a" if reason is None else f"n/a ({reason})"
+
+
+def workload(figures: Figures) -> str | None:
+    """Tells the two kinds of OFU 0 apart, where SM activity is known: idle, and busy without tensor cores."""
+    tpa, sm_active = figures.tpa_mean_ratio, figures.sm_active_ratio
+    if tpa is None or sm_active is None or tpa >= _NO_TENSOR_RATIO:
+        return None
+    if sm_active < _IDLE_SM_RATIO:
+        return IDLE
+    return NO_TENSOR_WORK if sm_active >= _BUSY_SM_RATIO else None
+
+
+def hours(value: float | None) -> str:
+    """GPU-hours with one decimal; more where they are few."""
+    if value is None:
+        return UNKNOWN
+    if value == 0:
+        return "0.0"
+    if value < 0.0005:
+        return "<0.001"
+    return f"{value:.3f}" if value < 0.95 else f"{value:.1f}"
+
+
+def name(text: str | None) -> str:
+    """A name that somebody else gave, safe to show."""
+    return UNKNOWN if text is None else printable(text)
+
+
+def count(value: float | None) -> str:
+    """A number of things, which may have been estimated as a fraction."""
+    return UNKNOWN if value is None else f"{value:.1f}".removesuffix(".0")
+
+
+def moment(at: datetime) -> str:
+    """A time to the second with its zone, as in ``2026-11-05 14:03:00 CET (UTC+01:00)``."""
+    return f"{at:%Y-%m-%d %H:%M:%S} {zone_name(at)}"
+
+
+def moment_of(epoch_s: float | None, zone: tzinfo) -> str:
+    """The same of seconds since 1970."""
+    return UNKNOWN if epoch_s is None else moment(datetime.fromtimestamp(epoch_s // 1, zone))
+
+
+def zone_name(at: datetime) -> str:
+    """The zone at that moment: its name and its offset."""
+    offset = at.strftime("%z")
+    utc = f"UTC{offset[:3]}:{offset[3:5]}"
+    name = at.tzname()
+    return utc if name is None or name.startswith("UTC") else f"{name} ({utc})"
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the largest unit of which it holds at least one."""
+    for unit, length in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def _qualification(reason: str | None) -> str | None:
+    return None if reason in (None, "ok") else reason

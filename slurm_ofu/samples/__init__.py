@@ -1,0 +1,1 @@
+"""When do we look, and where do looks go?"""

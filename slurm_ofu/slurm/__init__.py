@@ -1,0 +1,1 @@
+"""Whose GPU is it, and what does accounting say?"""

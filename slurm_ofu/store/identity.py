@@ -1,0 +1,119 @@
+"""Which stored run does a record belong to? Pure.
+
+A job id comes back: after a requeue with another restart count, and after years (or after the
+controller lost its state) for another job altogether, which is another *incarnation* of the same key.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from slurm_ofu.values import NodeRecord
+
+SAME_RUN_SECONDS: Final = 7 * 86400.0  # nodes of one run may disagree by this much about when it was
+EPILOG_SECONDS: Final = 120.0  # and their epilogs run within this much of each other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRun:
+    """What tells one stored run of a (cluster, job id) from another."""
+
+    run_id: int
+    restart_count: int
+    restart_certain: bool
+    incarnation: int
+    sluid: str | None
+    uid: int | None
+    start_epoch_s: float | None
+    end_epoch_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a record says of the run it belongs to."""
+
+    restart_count: int
+    sluid: str | None
+    uid: int | None
+    start_epoch_s: float
+    end_epoch_s: float
+
+
+def claim_of(record: NodeRecord) -> Claim:
+    """The claim of a record. An epilog alone knows no start."""
+    start = record.start_epoch_s if record.job.restart_certain else None
+    return Claim(
+        restart_count=record.job.key.restart_count,
+        sluid=record.job.key.sluid,
+        uid=record.job.uid,
+        start_epoch_s=record.end_epoch_s if start is None else start,
+        end_epoch_s=record.end_epoch_s,
+    )
+
+
+def certain_run(claim: Claim, runs: Iterable[StoredRun]) -> StoredRun | None:
+    """The run of a record whose restart count is the prolog's; ``None``: a new incarnation."""
+    fitting = [
+        run
+        for run in runs
+        if run.restart_certain
+        and run.restart_count == claim.restart_count
+        and _same_life(claim, run, SAME_RUN_SECONDS)
+    ]
+    return _nearest(claim, fitting)
+
+
+def epilog_run(claim: Claim, runs: Iterable[StoredRun]) -> StoredRun | None:
+    """The certain run that a record of an epilog alone belongs to.
+
+    Its restart count may be one too high (and its SLUID the next life's), so its end decides.
+    """
+    fitting = [
+        run
+        for run in runs
+        if run.restart_certain
+        and run.restart_count <= claim.restart_count
+        and _same_user(claim, run)
+        and (_same_sluid(claim, run) or _gap_seconds(claim, run) <= EPILOG_SECONDS)
+    ]
+    return _nearest(claim, fitting)
+
+
+def uncertain_run(claim: Claim, runs: Iterable[StoredRun]) -> StoredRun | None:
+    """The run that only epilogs have spoken of, and that this epilog speaks of too."""
+    fitting = [
+        run
+        for run in runs
+        if not run.restart_certain
+        and run.restart_count == claim.restart_count
+        and _same_life(claim, run, EPILOG_SECONDS)
+    ]
+    return _nearest(claim, fitting)
+
+
+def _same_life(claim: Claim, run: StoredRun, widened_seconds: float) -> bool:
+    if claim.sluid is not None and run.sluid is not None:
+        return claim.sluid == run.sluid
+    return _gap_seconds(claim, run) <= widened_seconds and _same_user(claim, run)
+
+
+def _gap_seconds(claim: Claim, run: StoredRun) -> float:
+    """Seconds between the two spans; 0 where they overlap."""
+    start = run.end_epoch_s if run.start_epoch_s is None else run.start_epoch_s
+    return max(0.0, claim.start_epoch_s - run.end_epoch_s, start - claim.end_epoch_s)
+
+
+def _same_user(claim: Claim, run: StoredRun) -> bool:
+    return claim.uid is None or run.uid is None or claim.uid == run.uid
+
+
+def _same_sluid(claim: Claim, run: StoredRun) -> bool:
+    return claim.sluid is not None and claim.sluid == run.sluid
+
+
+def _nearest(claim: Claim, runs: list[StoredRun]) -> StoredRun | None:
+    def distance(run: StoredRun) -> tuple[bool, float, float, int]:
+        apart = abs(run.end_epoch_s - claim.end_epoch_s)
+        return not _same_sluid(claim, run), _gap_seconds(claim, run), apart, -run.restart_count
+
+    return min(runs, key=distance, default=None)

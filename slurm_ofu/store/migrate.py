@@ -1,0 +1,147 @@
+"""Create the accounting database, or bring its schema up to date.
+
+    python -I -m slurm_ofu.store.migrate [--group NAME] [--world-readable] PATH
+
+Runs under the writers' lock, hence any number of times at once. Exit status: 0, 1 where it cannot be
+done, 75 where trying again later may help.
+
+"""
+
+import argparse
+import grp
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlite_utils import Database, Migrations
+
+from slurm_ofu.errors import StoreBusy, StoreError
+from slurm_ofu.store.connection import connection, translated, user_version, wait_until
+from slurm_ofu.store.lock import writers_lock
+from slurm_ofu.store.schema import (
+    APPLICATION_ID,
+    CREATE_VIEWS,
+    DROP_VIEWS,
+    EXIT_BUSY,
+    MIGRATIONS,
+    SCHEMA_VERSION,
+)
+
+
+def migrate(
+    path: Path, *, group: str | None = None, world_readable: bool = False, wait_seconds: float = 30.0
+) -> None:
+    """Make the database at ``path`` what this version needs; create it where it is missing.
+
+    New files and a new directory belong to ``group`` and are readable by it. What exists keeps its
+    owner and mode.
+    """
+    deadline = time.monotonic() + wait_seconds
+    group_id = None if group is None else _group_id(group)
+    _make_directory(path.parent, group_id, world_readable)
+    with writers_lock(path, deadline):
+        _make_file(path, group_id, world_readable)
+        with translated(path), connection(path, "rw") as opened:
+            wait_until(opened, deadline)
+            _refuse_strangers(path, opened)
+            if user_version(opened) < SCHEMA_VERSION:
+                _apply(opened)
+
+
+def _apply(opened: sqlite3.Connection) -> None:
+    opened.execute("PRAGMA journal_mode = DELETE")
+    opened.execute("PRAGMA synchronous = FULL")
+    opened.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    _migrations().apply(Database(opened, execute_plugins=False))
+
+
+def _migrations() -> Migrations:
+    migrations = Migrations("slurm-ofu")
+    for version, (name, statements) in enumerate(MIGRATIONS, start=1):
+        views = CREATE_VIEWS if version == SCHEMA_VERSION else ()
+        recorded = f"PRAGMA user_version = {version}"
+        _register(migrations, name, (*DROP_VIEWS, *statements, *views, recorded))
+    return migrations
+
+
+def _register(migrations: Migrations, name: str, statements: Sequence[str]) -> None:
+    @migrations(name=name)
+    def _migration(database: Database, /) -> None:
+        for statement in statements:
+            database.conn.execute(statement)
+
+
+def _refuse_strangers(path: Path, opened: sqlite3.Connection) -> None:
+    """Raise StoreError for a database of a newer slurm-ofu or of another program."""
+    version = user_version(opened)
+    tables = opened.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+    ours = opened.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+    if tables and not ours:
+        raise StoreError(f"{path}: a database of another program; choose another path")
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"{path}: made by a newer slurm-ofu (schema {version}; this one knows {SCHEMA_VERSION}):"
+            " upgrade slurm-ofu on this host"
+        )
+
+
+def _make_directory(path: Path, group_id: int | None, world_readable: bool) -> None:
+    if path.is_dir():
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700)
+        _hand_over(path, group_id, 0o755 if world_readable else 0o750)
+    except FileExistsError:
+        return  # somebody else made it meanwhile
+    except OSError as error:
+        raise StoreError(f"{path}: cannot make the directory: {error.strerror}") from error
+
+
+def _make_file(path: Path, group_id: int | None, world_readable: bool) -> None:
+    """An empty file with its final owner and mode, which SQLite's journal inherits."""
+    try:
+        if not path.exists() or path.stat().st_size == 0:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+            _hand_over(path, group_id, 0o644 if world_readable else 0o640)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot make the file: {error.strerror}") from error
+
+
+def _hand_over(path: Path, group_id: int | None, mode: int) -> None:
+    if group_id is not None:
+        os.chown(path, -1, group_id)
+    path.chmod(mode)
+
+
+def _group_id(name: str) -> int:
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError as error:
+        raise StoreError(f"group {name!r} does not exist: create it, or set database_group") from error
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; the exit status."""
+    description = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(prog="slurm_ofu.store.migrate", description=description)
+    parser.add_argument("path", type=Path, metavar="PATH")
+    parser.add_argument("--group", help="the group that may read the database")
+    parser.add_argument("--world-readable", action="store_true", help="let everybody read it")
+    parser.add_argument("--wait", type=float, default=30.0, help="seconds to wait for other writers")
+    chosen = parser.parse_args(arguments)
+    try:
+        migrate(
+            chosen.path, group=chosen.group, world_readable=chosen.world_readable, wait_seconds=chosen.wait
+        )
+    except StoreError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_BUSY if isinstance(error, StoreBusy) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,203 @@
+"""The tables of the accounting database, as migrations in order.
+
+A migration, once released, is never edited: a change is another migration. Types are enforced by
+CHECKs, since the oldest SQLite that we run on (3.34, EL9) has no STRICT tables. A CHECK lets NULL
+pass, SQLite stores NaN as NULL (the writer refuses it), and the ranges shut infinities out. Plain
+text and the standard library only: the hooks' writer reads ``SCHEMA_VERSION`` here.
+"""
+
+from typing import Final
+
+from slurm_ofu.store.views import VIEW_NAMES, VIEWS
+
+APPLICATION_ID: Final = 0x4F465531  # "OFU1", in the file's header: tells our database from others
+
+
+EXIT_BUSY: Final = 75  # of the migrating process, as sysexits' EX_TEMPFAIL
+
+
+def _text(name: str, *, null: bool = True) -> str:
+    return f"{name} TEXT{'' if null else ' NOT NULL'} CHECK (typeof({name}) IN ('text', 'null'))"
+
+
+def _count(name: str, *, null: bool = True) -> str:
+    """A whole number, 0 or more."""
+    return (
+        f"{name} INTEGER{'' if null else ' NOT NULL'}"
+        f" CHECK (typeof({name}) IN ('integer', 'null') AND ({name} IS NULL OR {name} >= 0))"
+    )
+
+
+def _flag(name: str) -> str:
+    return f"{name} INTEGER NOT NULL CHECK (typeof({name}) = 'integer' AND {name} IN (0, 1))"
+
+
+def _amount(name: str, *, null: bool = True) -> str:
+    """A finite number, 0 or more."""
+    return (
+        f"{name} REAL{'' if null else ' NOT NULL'}"
+        f" CHECK (typeof({name}) IN ('real', 'null') AND ({name} IS NULL OR {name} BETWEEN 0 AND 9e307))"
+    )
+
+
+def _signed(name: str) -> str:
+    """A finite number of either sign."""
+    return (
+        f"{name} REAL CHECK (typeof({name}) IN ('real', 'null')"
+        f" AND ({name} IS NULL OR {name} BETWEEN -9e307 AND 9e307))"
+    )
+
+
+def _one_of(name: str, words: str, *, null: bool = True) -> str:
+    return f"{name} TEXT{'' if null else ' NOT NULL'} CHECK ({name} IS NULL OR {name} IN ({words}))"
+
+
+_REASONS_1: Final = (
+    "'ok', 'short', 'no_source', 'unknown_model', 'unmapped', 'source_lost', 'profiling_locked', 'suspect',"
+    " 'shared', 'sampler_died', 'not_started', 'not_delivered', 'opted_out'"
+)
+_ESTIMATORS_1: Final = "'cycles', 'sampled', 'scraped'"
+
+_RUN_1: Final = f"""
+CREATE TABLE run (
+    run_id INTEGER PRIMARY KEY,
+    {_text("cluster", null=False)},
+    {_count("job_id", null=False)},
+    {_count("restart_count", null=False)},
+    {_count("incarnation", null=False)},
+    {_flag("restart_certain")},
+    {_text("sluid")},
+    {_text("user_name")},
+    {_count("uid")},
+    {_text("account")},
+    {_text("partition")},
+    {_text("node_list")},
+    {_count("node_count")},
+    {_text("comment")},
+    {_text("exit_code")},
+    {_text("job_name")},
+    {_count("array_job_id")},
+    {_count("array_task_id")},
+    {_text("state")},
+    {_signed("start_epoch_s")},
+    {_signed("end_epoch_s")} NOT NULL,
+    {_signed("first_heard_epoch_s")} NOT NULL,
+    {_signed("updated_epoch_s")} NOT NULL,
+    UNIQUE (cluster, job_id, restart_count, incarnation)
+)
+"""
+
+_RUN_NODE_1: Final = f"""
+CREATE TABLE run_node (
+    run_id INTEGER NOT NULL REFERENCES run (run_id) ON DELETE CASCADE ON UPDATE CASCADE,
+    {_text("node_name", null=False)},
+    {_one_of("reason", _REASONS_1, null=False)},
+    {_count("epilog_restart_count")},
+    {_text("epilog_sluid")},
+    {_amount("gpu_count")},
+    {_flag("gpu_count_assumed")},
+    {_amount("allocated_seconds")},
+    {_flag("allocated_seconds_assumed")},
+    {_amount("assumed_gpu_seconds")},
+    {_signed("start_epoch_s")},
+    {_signed("end_epoch_s")},
+    {_count("tick_count", null=False)},
+    {_count("missed_ticks", null=False)},
+    {_amount("late_max_seconds", null=False)},
+    {_amount("wall_step_seconds", null=False)},
+    {_text("placement")},
+    {_text("source")},
+    {_text("software_version", null=False)},
+    PRIMARY KEY (run_id, node_name)
+)
+"""
+
+_RUN_GPU_1: Final = f"""
+CREATE TABLE run_gpu (
+    run_id INTEGER NOT NULL,
+    {_text("node_name", null=False)},
+    {_count("position", null=False)},
+    {_one_of("reason", _REASONS_1, null=False)},
+    {_amount("allocated_seconds")},
+    {_amount("covered_seconds", null=False)},
+    {_text("uuid")},
+    {_text("gpu_model")},
+    {_text("mapped_by")},
+    {_amount("reference_clock_mhz")},
+    {_one_of("estimator", _ESTIMATORS_1)},
+    {_count("interval_count", null=False)},
+    {_amount("tensor_active_seconds")},
+    {_amount("tensor_ref_seconds")},
+    {_amount("tensor_ref_error_seconds")},
+    {_amount("error_degrees")},
+    {_signed("disagreement_ratio")},
+    {_amount("sm_active_seconds")},
+    {_amount("sm_active_covered_seconds", null=False)},
+    {_amount("dram_active_seconds")},
+    {_amount("dram_active_covered_seconds", null=False)},
+    {_amount("utilisation_seconds")},
+    {_amount("utilisation_covered_seconds", null=False)},
+    {_amount("power_joules")},
+    {_amount("power_covered_seconds", null=False)},
+    {_amount("energy_joules")},
+    {_count("memory_max_bytes")},
+    {_amount("throttled_power_seconds")},
+    {_amount("throttled_thermal_seconds")},
+    {_amount("throttle_covered_seconds", null=False)},
+    PRIMARY KEY (run_id, node_name, position),
+    FOREIGN KEY (run_id, node_name) REFERENCES run_node (run_id, node_name)
+        ON DELETE CASCADE ON UPDATE CASCADE
+)
+"""
+
+_GPU_TIMELINE_1: Final = f"""
+CREATE TABLE gpu_timeline (
+    run_id INTEGER NOT NULL,
+    {_text("node_name", null=False)},
+    {_count("position", null=False)},
+    {_text("timeline_json", null=False)},
+    PRIMARY KEY (run_id, node_name, position),
+    FOREIGN KEY (run_id, node_name, position) REFERENCES run_gpu (run_id, node_name, position)
+        ON DELETE CASCADE ON UPDATE CASCADE
+)
+"""
+
+_QUARTER_HOUR_1: Final = f"""
+CREATE TABLE quarter_hour (
+    run_id INTEGER NOT NULL,
+    {_text("node_name", null=False)},
+    {_text("gpu_model")},
+    {_count("start_epoch_s", null=False)} CHECK (start_epoch_s % 900 = 0),
+    {_amount("allocated_seconds", null=False)},
+    {_amount("covered_seconds", null=False)},
+    {_amount("tensor_active_seconds", null=False)},
+    {_amount("tensor_ref_seconds")},
+    {_amount("tensor_ref_error_seconds")},
+    UNIQUE (run_id, node_name, gpu_model, start_epoch_s),
+    FOREIGN KEY (run_id, node_name) REFERENCES run_node (run_id, node_name)
+        ON DELETE CASCADE ON UPDATE CASCADE
+)
+"""
+
+_INDEXES_1: Final = (
+    "CREATE INDEX run_by_end ON run (end_epoch_s)",
+    "CREATE INDEX run_by_user ON run (user_name, start_epoch_s)",
+    "CREATE INDEX run_by_partition ON run (partition, start_epoch_s)",
+    "CREATE INDEX run_by_account ON run (account, start_epoch_s)",
+    "CREATE INDEX run_by_job ON run (job_id)",
+    "CREATE INDEX run_node_by_epilog ON run_node (run_id) WHERE epilog_restart_count IS NOT NULL",
+    "CREATE INDEX quarter_hour_by_start ON quarter_hour (start_epoch_s)",
+)
+
+#: (name, statements) in the order in which they are applied.
+MIGRATIONS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("0001_runs", (_RUN_1, _RUN_NODE_1, _RUN_GPU_1, _GPU_TIMELINE_1, _QUARTER_HOUR_1, *_INDEXES_1)),
+)
+
+#: Kept in ``PRAGMA user_version``: the number of migrations that a database has seen.
+SCHEMA_VERSION: Final = len(MIGRATIONS)
+
+#: Views are code, not data: every migration drops them, the last one makes them anew. A change of a
+#: view alone needs an empty migration.
+DROP_VIEWS: Final = tuple(f"DROP VIEW IF EXISTS {name}" for name in VIEW_NAMES)
+CREATE_VIEWS: Final = VIEWS

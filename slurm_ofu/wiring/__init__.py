@@ -1,0 +1,1 @@
+"""Which source, store and delivery a Config names."""

@@ -1,0 +1,130 @@
+"""Where the configuration says records go, and the outbox emptied into it."""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_ofu.config import url_path
+from slurm_ofu.delivery.directory import DirectoryDelivery
+from slurm_ofu.delivery.spool import Spool
+from slurm_ofu.errors import DeliveryError, RecordError, StateError, StoreBusy, StoreError
+from slurm_ofu.protocols import Delivery
+from slurm_ofu.records.codec import decode
+from slurm_ofu.slurm.hostlists import expand
+from slurm_ofu.store.write import SqliteStore
+from slurm_ofu.values import Config, NodeRecord
+from slurm_ofu.wiring.finishing import finish_run
+
+BATCH = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreDelivery:
+    """Records straight into a database on this host."""
+
+    store: SqliteStore
+
+    def send(self, records: Sequence[tuple[NodeRecord, bytes]]) -> None:
+        """Store the records, all of them or none."""
+        try:
+            self.store.write([record for record, _ in records])
+        except (StoreBusy, StoreError) as error:
+            raise DeliveryError(str(error)) from error
+
+
+def open_store(config: Config) -> SqliteStore:
+    """The accounting database that ``[database] url`` names."""
+    return _sqlite(config.database, config)
+
+
+def _sqlite(url: str, config: Config) -> SqliteStore:
+    return SqliteStore(
+        url_path(url),
+        group=config.database_group,
+        world_readable=config.database_world_readable,
+        wait_seconds=config.delivery_wait_seconds,
+        expand_hostlist=expand,
+    )
+
+
+def open_delivery(config: Config) -> Delivery:
+    """What ``[delivery] to`` names."""
+    if config.delivery_to.startswith("dir:"):
+        return DirectoryDelivery(url_path(config.delivery_to))
+    return StoreDelivery(store=_sqlite(config.delivery_to, config))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """What came of one attempt. ``problems``: what went wrong, for a log."""
+
+    finished: int
+    sent: int
+    left: int
+    problems: tuple[str, ...]
+
+
+def finish_ended_runs(spool: Spool, config: Config, boot_id: str) -> tuple[int, tuple[str, ...]]:
+    """Records for every run that ended without its sampler, and for those of another boot."""
+    finished, problems = 0, []
+    for tag in spool.tags():
+        if not (spool.has_ended(tag) or _of_another_boot(spool, tag, boot_id)):
+            continue
+        with spool.hold(tag) as alone:
+            # Whoever held it a moment ago may have finished it.
+            if not alone or tag not in spool.tags():
+                continue
+            try:
+                finish_run(spool, tag, config)
+                finished += 1
+            except (StateError, OSError) as error:
+                problems.append(f"{tag}: no record yet: {error}")
+    with contextlib.suppress(OSError):
+        spool.forget_old()
+    return finished, tuple(problems)
+
+
+def _of_another_boot(spool: Spool, tag: str, boot_id: str) -> bool:
+    found = spool.facts(tag, "prolog")
+    if found is None or not found[0].startswith(b"OFU1 "):
+        return False
+    return found[0].split(b" ", 2)[1].decode("ascii", "replace") != boot_id
+
+
+def deliver(spool: Spool, config: Config, paths: Sequence[Path] | None = None) -> Delivered:
+    """Hand on what is in the outbox (or only ``paths``); what cannot be handed on stays there."""
+    waiting = spool.waiting() if paths is None else tuple(paths)
+    delivery = open_delivery(config)
+    sent, problems = 0, list[str]()
+    for begin in range(0, len(waiting), BATCH):
+        batch = [item for path in waiting[begin : begin + BATCH] if (item := _read(path, problems))]
+        try:
+            sent += _send(delivery, batch)
+        except DeliveryError as error:
+            problems.append(str(error))
+            break
+    left = len(spool.waiting()) if paths is None else len(waiting) - sent
+    return Delivered(finished=0, sent=sent, left=left, problems=tuple(problems))
+
+
+def _read(path: Path, problems: list[str]) -> tuple[Path, NodeRecord, bytes] | None:
+    try:
+        data = path.read_bytes()
+        return path, decode(data), data
+    except FileNotFoundError:
+        return None  # somebody else delivered it
+    except (OSError, RecordError) as error:
+        problems.append(f"{path.name}: {error}")
+        with contextlib.suppress(OSError):
+            path.replace(path.with_suffix(".rejected"))
+        return None
+
+
+def _send(delivery: Delivery, batch: Sequence[tuple[Path, NodeRecord, bytes]]) -> int:
+    if not batch:
+        return 0
+    delivery.send([(record, data) for _, record, data in batch])
+    for path, _, _ in batch:
+        path.unlink(missing_ok=True)
+    return len(batch)

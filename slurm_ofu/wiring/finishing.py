@@ -1,0 +1,219 @@
+"""What the hooks left of a run → its record in the outbox.
+
+One path for every end: the sampler's own, a finisher's after the sampler died, a node's after a
+reboot. Facts come from ``delivery.spool``, sums from ``integrals``, the record from ``records``.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slurm_ofu import __version__
+from slurm_ofu.delivery.spool import Spool
+from slurm_ofu.errors import StateError
+from slurm_ofu.gpu_models import find_model
+from slurm_ofu.integrals.gpu_fold import GpuFold
+from slurm_ofu.integrals.totals import Allocation, Rules, gpu_totals, quarter_sums
+from slurm_ofu.records.build import node_record, seconds_per_quarter
+from slurm_ofu.records.codec import encode
+from slurm_ofu.samples.checkpoint import Checkpoint, GpuState, decode_checkpoint
+from slurm_ofu.slurm.job_env import exit_code, job_of, node_name, parse_facts
+from slurm_ofu.values import (
+    Config,
+    GpuTotals,
+    HookFacts,
+    NodeRecord,
+    QuarterSums,
+    Reason,
+    SamplerHealth,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """When a run ended on this node. ``uptime_ns`` is ``None`` where nothing says it."""
+
+    uptime_ns: int | None
+    epoch_s: float
+
+
+def read_facts(spool: Spool, tag: str, hook: str) -> HookFacts | None:
+    """What a hook wrote, or ``None`` where it wrote nothing that can be read."""
+    found = spool.facts(tag, hook)
+    if found is None:
+        return None
+    with contextlib.suppress(StateError):
+        return parse_facts(found[0], epoch_s=found[1])
+    return None
+
+
+def finish_run(
+    spool: Spool,
+    tag: str,
+    config: Config,
+    *,
+    checkpoint: Checkpoint | None = None,
+    prolog: HookFacts | None = None,
+    epilog: HookFacts | None = None,
+) -> NodeRecord:
+    """Make the record of a run and put it into the outbox.
+
+    What is not given is read from the spool. Raises StateError where not even the job's id is known,
+    OSError where the outbox cannot be written.
+    """
+    record, note = assemble(spool, tag, config, checkpoint=checkpoint, prolog=prolog, epilog=epilog)
+    spool.finish(tag, encode(record), done_note=note)
+    return record
+
+
+def assemble(
+    spool: Spool,
+    tag: str,
+    config: Config,
+    *,
+    checkpoint: Checkpoint | None = None,
+    prolog: HookFacts | None = None,
+    epilog: HookFacts | None = None,
+) -> tuple[NodeRecord, str]:
+    """The record of a run, and what a second epilog would say of it. Raises StateError."""
+    prolog = prolog or read_facts(spool, tag, "prolog")
+    epilog = epilog or read_facts(spool, tag, "epilog")
+    if checkpoint is None:
+        checkpoint = _saved(spool, tag)
+    first = prolog or epilog or _facts_from_tag(spool, tag)
+    job = job_of(prolog, epilog or (None if prolog else first), config.cluster_name)
+    end = _end(prolog, epilog, checkpoint, first)
+    held = None if prolog is None or end.uptime_ns is None else (end.uptime_ns - prolog.uptime_ns) / 1e9
+    gpus = _gpus(checkpoint, job.gpu_positions, config, held, prolog is not None)
+    record = node_record(
+        job=job,
+        node_name=node_name(first),
+        prolog=prolog,
+        end_uptime_ns=end.uptime_ns,
+        end_epoch_s=end.epoch_s,
+        exit_code=exit_code(epilog),
+        gpus=gpus,
+        quarters=_quarters(checkpoint, config, gpus, end.epoch_s, held),
+        health=checkpoint.health if checkpoint else SamplerHealth(),
+        software_version=__version__,
+    )
+    return record, _done_note(epilog)
+
+
+def _done_note(epilog: HookFacts | None) -> str:
+    said = epilog.environment if epilog else {}
+    return f"{said.get('SLURM_JOB_RESTART_COUNT', '0')} {said.get('SLURM_JOB_START_TIME', '-')}"
+
+
+def _saved(spool: Spool, tag: str) -> Checkpoint | None:
+    data = spool.checkpoint(tag)
+    with contextlib.suppress(StateError):
+        return decode_checkpoint(data) if data is not None else None
+    return None
+
+
+def _facts_from_tag(spool: Spool, tag: str) -> HookFacts:
+    """Hooks that could not write (a full disk) still left names: the job and the restart count."""
+    job_id, restart, uptime = tag.split(".")
+    written = spool.facts(tag, "prolog") or spool.facts(tag, "epilog")
+    if written is None:
+        raise StateError(f"{tag}: no hook left anything")
+    return HookFacts(
+        boot_id="",
+        uptime_ns=int(uptime) * 10**7,
+        epoch_s=written[1],
+        environment={"SLURM_JOB_ID": job_id, "SLURM_JOB_RESTART_COUNT": restart},
+    )
+
+
+def _end(
+    prolog: HookFacts | None, epilog: HookFacts | None, checkpoint: Checkpoint | None, first: HookFacts
+) -> End:
+    """The epilog's word; else, after a reboot, the last thing that the sampler saved."""
+    if epilog is not None:
+        return End(uptime_ns=epilog.uptime_ns, epoch_s=epilog.epoch_s)
+    if checkpoint is not None:
+        epoch_s = (checkpoint.saved_ns + checkpoint.wall_offset_ns) / 1e9
+        return End(uptime_ns=checkpoint.saved_ns, epoch_s=epoch_s)
+    return End(uptime_ns=None if prolog else first.uptime_ns, epoch_s=first.epoch_s)
+
+
+def _gpus(
+    checkpoint: Checkpoint | None,
+    positions: Sequence[int],
+    config: Config,
+    held: float | None,
+    prolog_ran: bool,
+) -> tuple[GpuTotals, ...]:
+    if checkpoint is None:
+        reason = _reason_without_sampler(held, prolog_ran, config.sampler.interval_seconds)
+        return tuple(
+            GpuTotals(position=position, reason=reason, allocated_seconds=held) for position in positions
+        )
+    return tuple(_gpu(gpu, checkpoint, config, held) for gpu in checkpoint.gpus)
+
+
+def _reason_without_sampler(held: float | None, prolog_ran: bool, interval_seconds: float) -> Reason:
+    if not prolog_ran:
+        return "not_started"
+    # A job shorter than two intervals may be over before its sampler ever looked.
+    return "short" if held is not None and held < 2 * interval_seconds else "sampler_died"
+
+
+def _gpu(state: GpuState, checkpoint: Checkpoint, config: Config, held: float | None) -> GpuTotals:
+    if state.fold is None:
+        return GpuTotals(
+            position=state.position,
+            reason=state.reason or "sampler_died",
+            allocated_seconds=held,
+            uuid=state.uuid,
+            gpu_model=state.gpu_model,
+            mapped_by=state.mapped_by,
+        )
+    return gpu_totals(
+        GpuFold.from_state(dict(state.fold)),
+        _allocation(state, held),
+        find_model(state.gpu_model, config.gpu_models),
+        Rules(interval_seconds=checkpoint.interval_seconds, refresh_seconds=checkpoint.refresh_seconds),
+        died=not checkpoint.ended,
+        wall_offset_ns=checkpoint.wall_offset_ns,
+    )
+
+
+def _allocation(state: GpuState, held: float | None) -> Allocation:
+    return Allocation(
+        position=state.position,
+        allocated_seconds=held,
+        uuid=state.uuid,
+        gpu_model=state.gpu_model,
+        mapped_by=state.mapped_by,
+        sm_count=state.sm_count,
+    )
+
+
+def _quarters(
+    checkpoint: Checkpoint | None,
+    config: Config,
+    gpus: Sequence[GpuTotals],
+    end_epoch_s: float,
+    held: float | None,
+) -> tuple[QuarterSums, ...]:
+    allocated = seconds_per_quarter(end_epoch_s - held, end_epoch_s) if held is not None else {}
+    states = checkpoint.gpus if checkpoint else tuple(GpuState(position=gpu.position) for gpu in gpus)
+    rows: list[QuarterSums] = []
+    for name in dict.fromkeys(state.gpu_model for state in states):
+        folds = [
+            (GpuFold.from_state(dict(state.fold)) if state.fold else None, _allocation(state, held))
+            for state in states
+            if state.gpu_model == name
+        ]
+        model = find_model(name, config.gpu_models)
+        refresh = config.sampler.counter_refresh_seconds
+        rows += quarter_sums(folds, model, name, refresh, allocated)
+    return tuple(rows)
+
+
+def environment_facts(environment: dict[str, str], uptime_ns: int, epoch_s: float) -> HookFacts:
+    """Facts out of a process's own environment, for when the spool could not hold them."""
+    kept = {name: value for name, value in environment.items() if name.startswith(("SLURM", "CUDA"))}
+    return HookFacts(boot_id="", uptime_ns=uptime_ns, epoch_s=epoch_s, environment=kept)

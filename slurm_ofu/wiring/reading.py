@@ -1,0 +1,34 @@
+"""Which accounting database a Config names, opened for reading."""
+
+from slurm_ofu.config import url_path
+from slurm_ofu.errors import StoreError, StoreMissing
+from slurm_ofu.store.read import Reader
+from slurm_ofu.values import Config
+
+
+def open_reader(config: Config) -> Reader:
+    """The reader of the configured database.
+
+    Raises StoreMissing where there is none, StoreError where it cannot be read: each says who may, and
+    what to do.
+    """
+    path = url_path(config.database)
+    try:
+        with path.open("rb"):
+            pass
+    except FileNotFoundError:
+        raise StoreMissing(
+            f"there is no accounting database at {path} (as {config.path} says). It comes into being with the"
+            " first job that delivers its record; on another host, name its copy under [database] url."
+        ) from None
+    except PermissionError:
+        raise StoreError(f"{path}: permission denied. {_who_may(config)}") from None
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read: {error.strerror}") from error
+    return Reader(path)
+
+
+def _who_may(config: Config) -> str:
+    if config.database_group is None:
+        return "Only its owner may read it: ask your administrators."
+    return f"Members of the group {config.database_group!r} may read it: ask your administrators to be one."

@@ -1,0 +1,156 @@
+"""Sums of sums."""
+
+import math
+from dataclasses import astuple
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_ofu.figures import figures, pool, pool_gpus
+from slurm_ofu.values import UsageSums
+from tests.figures.examples import gpu, measured, silent_gpu, unmeasured
+
+SECONDS = st.floats(min_value=1e-3, max_value=1e9)
+SHARES = st.floats(min_value=0, max_value=1)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> UsageSums:
+    """A run that is measured in whole, in part or not at all."""
+    allocated = draw(SECONDS)
+    if draw(st.booleans()):
+        return unmeasured(allocated_seconds=draw(st.sampled_from([allocated, None])))
+    covered = allocated * draw(st.floats(min_value=0.01, max_value=1))
+    tensor = covered * draw(SHARES)
+    variance = (covered * draw(SHARES) * 0.1) ** 2
+    return measured(
+        allocated_seconds=allocated,
+        covered_seconds=covered,
+        measured_seconds=allocated,
+        ofu_covered_seconds=covered,
+        tpa_covered_seconds=covered,
+        tensor_active_seconds=tensor,
+        tensor_ref_seconds=tensor * draw(st.floats(min_value=0.1, max_value=1.1)),
+        tensor_ref_variance=draw(st.sampled_from([variance, None])),
+        tensor_ref_variance_per_degree=variance**2 / draw(st.floats(min_value=1, max_value=1e4)),
+        estimators=(draw(st.sampled_from(["cycles", "sampled"])),),
+        reasons=(draw(st.sampled_from(["ok", "suspect", "short"])),),
+    )
+
+
+MANY = st.lists(runs(), min_size=1, max_size=6)
+
+
+def close(one: UsageSums, other: UsageSums) -> bool:
+    """Equal but for rounding."""
+    return all(
+        math.isclose(a, b, rel_tol=1e-9) if isinstance(a, float) and isinstance(b, float) else a == b
+        for a, b in zip(astuple(one), astuple(other), strict=True)
+    )
+
+
+@pytest.mark.property
+@given(MANY)
+def test_pooled_lies_between_its_members(members: list[UsageSums]) -> None:
+    """A pooled OFU, and a pooled coverage, lie between the least and the greatest of their members."""
+    pooled = figures(pool(members))
+    ofu = [its.ofu_ratio for its in map(figures, members) if its.ofu_ratio is not None]
+    assert (pooled.ofu_ratio is None) == (not ofu)
+    if pooled.ofu_ratio is not None:
+        assert min(ofu) * (1 - 1e-9) <= pooled.ofu_ratio <= max(ofu) * (1 + 1e-9)
+
+
+@pytest.mark.property
+@given(MANY, st.randoms())
+def test_order_does_not_matter(members: list[UsageSums], random: Random) -> None:
+    """Members in any order pool to the very same sums."""
+    shuffled = list(members)
+    random.shuffle(shuffled)
+    assert pool(members) == pool(shuffled)
+
+
+@pytest.mark.property
+@given(MANY, MANY)
+def test_pooling_of_pooled_is_pooling_of_all(some: list[UsageSums], others: list[UsageSums]) -> None:
+    """It makes no difference whether runs are pooled at once or group by group."""
+    assert close(pool([*some, *others]), pool([pool(some), pool(others)]))
+
+
+@pytest.mark.property
+@given(MANY)
+def test_missing_is_not_zero(members: list[UsageSums]) -> None:
+    """A run of which nothing was measured changes hours and coverage, but not the OFU or its error."""
+    before, after = figures(pool(members)), figures(pool([*members, unmeasured()]))
+    assert (before.ofu_ratio, before.ofu_error_pp, before.tpa_mean_ratio) == (
+        after.ofu_ratio,
+        after.ofu_error_pp,
+        after.tpa_mean_ratio,
+    )
+    assert after.gpu_hours == pytest.approx((before.gpu_hours or 0.0) + 16.0)
+
+
+@pytest.mark.property
+@given(MANY)
+def test_never_nan(members: list[UsageSums]) -> None:
+    """Every figure is finite or absent, and coverage lies in 0..1."""
+    its = figures(pool(members))
+    assert [] == [x for x in astuple(its) if isinstance(x, float) and not math.isfinite(x)]
+    assert its.coverage_ratio is None or 0 <= its.coverage_ratio <= 1
+
+
+def test_pooled_is_not_the_mean_of_ratios() -> None:
+    """A short run at 0.8 beside one nine times as long at 0.0 pools to 0.08, not to 0.4."""
+    short = measured(ofu_covered_seconds=100.0, tensor_ref_seconds=80.0)
+    long = measured(ofu_covered_seconds=900.0, tensor_ref_seconds=0.0)
+    assert 0.08 == pytest.approx(figures(pool([short, long])).ofu_ratio)
+
+
+def test_nothing_pools_to_nothing() -> None:
+    """The sums over no rows have no figure and unknown hours."""
+    its = figures(pool([]))
+    assert (0, None, None, None) == (its.run_count, its.gpu_hours, its.ofu_ratio, its.reason)
+
+
+def test_errors_of_runs_add_in_quadrature() -> None:
+    """Two like runs have together a relative error smaller by the square root of two."""
+    one = figures(measured()).ofu_error_pp
+    assert one is not None
+    assert one / math.sqrt(2) == pytest.approx(figures(pool([measured(), measured()])).ofu_error_pp)
+
+
+def test_errors_of_gpus_of_one_run_add_linearly() -> None:
+    """GPUs of one run swing together: eight like GPUs have the relative error of one."""
+    one = figures(pool_gpus([gpu(0)])).ofu_error_pp
+    eight = figures(pool_gpus([gpu(position) for position in range(8)]))
+    assert (8.0, 1) == (eight.gpu_count, eight.run_count)
+    assert one == pytest.approx(eight.ofu_error_pp)
+
+
+def test_gpus_of_one_run_have_the_fewest_degrees_of_any() -> None:
+    """Behind a sum of errors in step stand no more degrees of freedom than behind its least known part."""
+    pair = figures(pool_gpus([gpu(0, error_degrees=9.0), gpu(1, error_degrees=900.0)]))
+    assert 100 * 2.262157 * 0.001 == pytest.approx(pair.ofu_error_pp, rel=1e-6)
+
+
+def test_one_unknown_error_makes_the_pooled_one_unknown() -> None:
+    """The error of a pooled figure is not known if that of a measured member is not."""
+    pooled = figures(pool([measured(), measured(tensor_ref_variance=None)]))
+    gpus = figures(pool_gpus([gpu(0), gpu(1, tensor_ref_error_seconds=None)]))
+    assert (None, None) == (pooled.ofu_error_pp, gpus.ofu_error_pp)
+
+
+def test_welch_and_satterthwaite() -> None:
+    """Two independent runs with 9 degrees each and equal variances have 18 together."""
+    variance = (0.001 * 57600) ** 2
+    run = measured(tensor_ref_variance=variance, tensor_ref_variance_per_degree=variance**2 / 9)
+    expected = 100 * 2.100922 * 0.001 / math.sqrt(2)
+    assert expected == pytest.approx(figures(pool([run, run])).ofu_error_pp, rel=1e-6)
+
+
+def test_silent_gpus_of_a_node_count() -> None:
+    """Of 8 GPUs 4 silent: coverage 0.5, 16 GPU-hours, and their reason qualifies the figure."""
+    its = figures(pool_gpus([*map(gpu, range(4)), *(silent_gpu(n, "source_lost") for n in range(4, 8))]))
+    assert (0.5, 16.0, "source_lost") == (its.coverage_ratio, its.gpu_hours, its.reason)
+    assert 0.4 == pytest.approx(its.ofu_ratio)
