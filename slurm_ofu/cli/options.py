@@ -22,8 +22,8 @@ class MalformedJobId(UsageError):
     """Text that cannot be a raw Slurm job id."""
 
 
-class OfuCommand(click.Command):
-    """A command with our exit codes: errors are one message on stderr, a closed pipe is none at all."""
+class _ExitCodes(click.Command):
+    """Our exit codes: errors are one message on stderr, a closed pipe is none at all."""
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run and leave. Takes what ``click.Command.main`` takes, but is always "standalone"."""
@@ -45,6 +45,19 @@ class OfuCommand(click.Command):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to flush at exit
             return EXIT_OK
         return code if isinstance(code, int) else EXIT_OK
+
+
+class OfuCommand(_ExitCodes):
+    """A command with our exit codes."""
+
+
+class OfuGroup(_ExitCodes, click.Group):
+    """A group of commands with our exit codes."""
+
+
+config_option = click.option(
+    "--config", metavar="FILE", help="Configuration file. [$OFU_CONFIG, else /etc/slurm-ofu/slurm-ofu.toml]"
+)
 
 
 def exit_code_of(error: OfuError) -> int:

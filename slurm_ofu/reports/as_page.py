@@ -12,13 +12,13 @@ from slurm_ofu.reports.notes import as_notes, explanations, style
 from slurm_ofu.reports.page_anomalies import anomalies
 from slurm_ofu.reports.page_facts import measured_facts, run_facts
 from slurm_ofu.reports.page_timeline import timeline_facts
-from slurm_ofu.reports.wording import count, hours, name, ofu, percent
+from slurm_ofu.reports.wording import NOT_MEASURED, count, hours, name, ofu, percent
 from slurm_ofu.values import Figures, GpuRow, JobPage, NodeRow
 
 _NODE_COLUMNS = (
     Column(title="Node", shrinks=True),
     Column(title="GPUs", right=True),
-    Column(title="GPU-hours", right=True),
+    Column(title="GPU-h", right=True),
     Column(title="Tensor", right=True),
     Column(title="Clock", right=True),
     Column(title="Coverage", right=True),
@@ -50,7 +50,7 @@ def as_page(page: JobPage, zone: tzinfo, *, width: int, colour: bool) -> str:
     if gpus:
         lines = [_gpu_line(gpu, of_gpu) for gpu, of_gpu in zip(page.gpus, gpus, strict=True)]
         text += "\n" + as_grid(_GPU_COLUMNS, lines, width=width, colour=colour)
-    return text + as_notes([*explanations([*nodes, *gpus]), *anomalies(page)], width=width)
+    return text + as_notes([*explanations([*nodes, *gpus], but=its.reason), *anomalies(page)], width=width)
 
 
 def _title(page: JobPage) -> str:
@@ -76,15 +76,15 @@ def _node_line(node: NodeRow, its: Figures) -> Line:
 
 
 def _gpu_line(gpu: GpuRow, its: Figures) -> Line:
-    sm_active = "" if its.sm_active_ratio is None else percent(its.sm_active_ratio)
+    sm_active = percent(its.sm_active_ratio, absent=NOT_MEASURED)
     cells = (name(gpu.node_name), str(gpu.totals.position), sm_active)
     return Line(cells=(*cells, *_ratios(its)), style=style(its))
 
 
 def _ratios(its: Figures) -> tuple[str, ...]:
     return (
-        "" if its.tpa_mean_ratio is None else percent(its.tpa_mean_ratio),
-        "" if its.active_clock_ratio is None else percent(its.active_clock_ratio),
+        percent(its.tpa_mean_ratio, absent=NOT_MEASURED),
+        percent(its.active_clock_ratio, absent=NOT_MEASURED),
         percent(its.coverage_ratio),
         ofu(its),
     )

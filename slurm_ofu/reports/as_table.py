@@ -8,7 +8,7 @@ from slurm_ofu.reports.free_text import wrapped
 from slurm_ofu.reports.grid import Column, Line, as_grid
 from slurm_ofu.reports.notes import as_notes, explanations, style
 from slurm_ofu.reports.question import Question, headline
-from slurm_ofu.reports.wording import count, hours, name, ofu, percent
+from slurm_ofu.reports.wording import NOT_MEASURED, count, hours, name, ofu, percent
 from slurm_ofu.values import Figures, RunRow, UsageRow
 
 
@@ -22,9 +22,9 @@ class _Name:
 
 _FIGURES = (
     Column(title="GPUs", right=True),
-    Column(title="GPU-hours", right=True),
-    Column(title="Tensor", right=True, give_way=2),
-    Column(title="Clock", right=True, give_way=2),
+    Column(title="GPU-h", right=True),
+    Column(title="Tensor", right=True, give_way=1),
+    Column(title="Clock", right=True, give_way=1),
     Column(title="Coverage", right=True),
     Column(title="OFU"),
 )
@@ -57,8 +57,8 @@ def _line(names: tuple[str, ...], its: Figures, *, total: bool = False) -> Line:
     cells = (
         count(its.gpu_count),
         hours(its.gpu_hours),
-        "" if its.tpa_mean_ratio is None else percent(its.tpa_mean_ratio),
-        "" if its.active_clock_ratio is None else percent(its.active_clock_ratio),
+        percent(its.tpa_mean_ratio, absent=NOT_MEASURED),
+        percent(its.active_clock_ratio, absent=NOT_MEASURED),
         percent(its.coverage_ratio),
         ofu(its),
     )
@@ -77,7 +77,7 @@ def _run_names(rows: Sequence[UsageRow]) -> tuple[_Name, ...]:
         names.append(_run_name("Cluster", lambda run: run.cluster, shrinks=True))
     names.append(_run_name("User", lambda run: run.user, shrinks=True))
     names.append(_run_name("Account", lambda run: run.account, shrinks=True, give_way=3))
-    names.append(_run_name("Partition", lambda run: run.partition, shrinks=True, give_way=1))
+    names.append(_run_name("Partition", lambda run: run.partition, shrinks=True, give_way=2))
     return tuple(names)
 
 

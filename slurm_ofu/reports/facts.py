@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from slurm_ofu.reports.free_text import wrapped
 
 _INDENT = "  "
-_LABEL_WIDTH = 11
+_LABEL_WIDTH = 10
 
 Fact = tuple[str, str]
 

@@ -45,7 +45,7 @@ def wrapped(text: str, width: int) -> list[str]:
         if lines[-1]:
             lines.append("")
         while cell_width(rest) > width:
-            piece = _leading_cells(rest, width)
+            piece = _leading_cells(rest, width) or rest[0]
             lines[-1:] = [piece, ""]
             rest = rest[len(piece) :]
         lines[-1] = rest
@@ -57,7 +57,7 @@ def _leading_cells(text: str, width: int) -> str:
     for number, character in enumerate(text):
         used += _character_width(character)
         if used > width:
-            return text[: max(1, number)]
+            return text[:number]
     return text
 
 

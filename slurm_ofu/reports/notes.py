@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from slurm_ofu.figures.reasons import SEVERITY
 from slurm_ofu.reports.free_text import wrapped
-from slurm_ofu.reports.wording import ABOVE_ONE, EXPLANATIONS, MIXED_MODELS, NO_TENSOR_WORK, workload
+from slurm_ofu.reports.wording import ABOVE_ONE, EXPLANATIONS, MIXED_MODELS, NO_TENSOR_WORK, mixed, workload
 from slurm_ofu.values import Figures
 
 _LOW, _GOOD = 0.15, 0.35  # good training of large language models sits at 0.35 to 0.50
@@ -24,13 +24,16 @@ def style(its: Figures) -> str:
     return "red" if ratio < _LOW else "yellow" if ratio < _GOOD else "green"
 
 
-def explanations(shown: Sequence[Figures]) -> list[str]:
-    """One text per thing that needs explaining, each only once; none where all is well."""
-    found = {its.reason for its in shown if its.reason not in (None, "ok")}
+def explanations(shown: Sequence[Figures], *, but: str | None = None) -> list[str]:
+    """One text per thing that needs explaining, each only once; none where all is well.
+
+    ``but`` is a reason that is explained elsewhere.
+    """
+    found = {its.reason for its in shown if its.reason not in (None, "ok", but)}
     texts = [f"{reason}: {EXPLANATIONS[reason]}" for reason in SEVERITY if reason in found]
     if any(its.ofu_ratio is not None and its.ofu_ratio > 1 for its in shown):
         texts.append(ABOVE_ONE)
-    if any(its.gpu_model == "mixed" for its in shown):
+    if any(mixed(its) for its in shown):
         texts.append(MIXED_MODELS)
     return texts
 

@@ -30,8 +30,8 @@ def _of_node(node: NodeRow) -> Iterator[str]:
     if health.missed_ticks > _MISSED_TICKS_WORTH_SAYING * health.tick_count:
         late = duration(health.late_max_seconds)
         yield f"{name(node.node_name)}: {health.missed_ticks} ticks missed, the latest {late} late"
-    if health.wall_step_seconds > 0:
-        step = duration(health.wall_step_seconds)
+    if health.wall_step_seconds != 0:
+        step = duration(abs(health.wall_step_seconds))
         yield f"{name(node.node_name)}: its wall clock stepped by {step}; durations are not affected"
 
 

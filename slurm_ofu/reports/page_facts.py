@@ -1,7 +1,7 @@
 """What a job's page says in words: which run it was, and how much it made of its GPUs."""
 
 from collections.abc import Sequence
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 
 from slurm_ofu.reports.facts import Fact
 from slurm_ofu.reports.free_text import shortened
@@ -16,6 +16,7 @@ from slurm_ofu.reports.wording import (
     name,
     not_measured,
     percent,
+    span,
     workload,
 )
 from slurm_ofu.values import Figures, GpuRow, RunRow
@@ -55,18 +56,22 @@ def measured_facts(its: Figures) -> list[Fact]:
 
 
 def _time(run: RunRow, zone: tzinfo) -> str:
-    text = f"{moment_of(run.start_epoch_s, zone)} to {moment_of(run.end_epoch_s, zone)}"
     if run.start_epoch_s is None or run.end_epoch_s is None:
-        return text
-    return f"{text}, {duration(max(0.0, run.end_epoch_s - run.start_epoch_s))}"
+        return f"{moment_of(run.start_epoch_s, zone)} to {moment_of(run.end_epoch_s, zone)}"
+    start, end = (datetime.fromtimestamp(at // 1, zone) for at in (run.start_epoch_s, run.end_epoch_s))
+    return f"{span(start, end)}, {duration(max(0.0, run.end_epoch_s - run.start_epoch_s))}"
 
 
 def _gpu_models(gpus: Sequence[GpuRow]) -> str:
-    models = {(gpu.totals.gpu_model, gpu.totals.reference_clock_mhz) for gpu in gpus}
-    return "; ".join(sorted({_gpu_model(*model) for model in models if model[0] is not None})) or UNKNOWN
+    """Each model once, with its reference clock where any of its GPUs has one."""
+    clocks: dict[str, float | None] = {}
+    for totals in (gpu.totals for gpu in gpus):
+        if totals.gpu_model is not None and clocks.get(totals.gpu_model) is None:
+            clocks[totals.gpu_model] = totals.reference_clock_mhz
+    return "; ".join(_gpu_model(model, clocks[model]) for model in sorted(clocks)) or UNKNOWN
 
 
-def _gpu_model(gpu_model: str | None, reference_clock_mhz: float | None) -> str:
+def _gpu_model(gpu_model: str, reference_clock_mhz: float | None) -> str:
     clock = UNKNOWN if reference_clock_mhz is None else f"{count(reference_clock_mhz)} MHz"
     return f"{name(gpu_model)} (reference clock {clock})"
 

@@ -25,5 +25,5 @@ def _scale(line: OfuTimeline, top: float, zone: tzinfo) -> str:
     start = datetime.fromtimestamp(line.start_epoch_s // 1, zone)
     end = datetime.fromtimestamp(line.end_epoch_s // 1, zone)
     gaps = f"; {GAP} not measured" if None in line.ofu_ratios else ""
-    heights = f"bottom 0 %, top {percent(top)}" if top > 0 else "all 0 %"
+    heights = f"0 % to {percent(top)}" if top > 0 else "all 0 %"
     return f"{start:%H:%M} to {end:%H:%M}, {duration(line.bucket_seconds)} each; {heights}{gaps}"

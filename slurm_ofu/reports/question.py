@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 from slurm_ofu.reports.free_text import printable
-from slurm_ofu.reports.wording import moment, zone_name
+from slurm_ofu.reports.wording import moment, span
 from slurm_ofu.values import GroupBy, Selection
 
 
@@ -34,9 +34,7 @@ def window(question: Question) -> str:
         return "all times"
     if start is None or end is None:
         return f"until {moment(end)}" if end else f"since {moment(start)}" if start else ""
-    if start.utcoffset() == end.utcoffset() and start.tzname() == end.tzname():
-        return f"{start:%Y-%m-%d %H:%M:%S} to {end:%Y-%m-%d %H:%M:%S} {zone_name(end)}"
-    return f"{moment(start)} to {moment(end)}"
+    return span(start, end)
 
 
 def filters(question: Question) -> str:

@@ -6,6 +6,7 @@ from slurm_ofu.reports.free_text import printable
 from slurm_ofu.values import Figures
 
 UNKNOWN = "unknown"
+NOT_MEASURED = "n/a"
 
 #: What each reason means to the person whose job it is, and what to do about it.
 EXPLANATIONS = {
@@ -24,7 +25,7 @@ EXPLANATIONS = {
     "opted_out": "the job asked not to be profiled",
 }
 ABOVE_ONE = "OFU above 100 %: the SM clock was above the GPU model's reference clock; shown as measured"
-MIXED_MODELS = "several GPU models are pooled here: an hour of each weighs the same"
+MIXED_MODELS = "mixed: several GPU models are pooled here: an hour of each weighs the same"
 
 IDLE = "idle"
 NO_TENSOR_WORK = "no tensor work"
@@ -34,10 +35,10 @@ _BUSY_SM_RATIO = 0.10
 _NO_TENSOR_RATIO = 0.005
 
 
-def percent(ratio: float | None, *, digits: int = 1) -> str:
+def percent(ratio: float | None, *, digits: int = 1, absent: str = UNKNOWN) -> str:
     """A ratio in per cent; one that is not quite 0 (or 1) is never rounded to look like it."""
     if ratio is None:
-        return UNKNOWN
+        return absent
     text = f"{100 * ratio:.{digits}f}"
     if ratio > 0 and float(text) == 0:
         text = "<" + f"{10**-digits:.{digits}f}"
@@ -50,23 +51,21 @@ def ofu(figures: Figures) -> str:
     """OFU with its error bar, or why there is none; what qualifies it stands behind it."""
     if figures.ofu_ratio is None:
         return not_measured(figures.reason)
-    marks = [mark for mark in (_qualification(figures.reason), workload(figures)) if mark is not None]
+    marks = [mark for mark in _marks(figures) if mark is not None]
     error = "" if figures.ofu_error_pp is None else f" ±{error_points(figures.ofu_error_pp)}"
     return f"{percent(figures.ofu_ratio):>7}{error}" + (f" ({', '.join(marks)})" if marks else "")
 
 
 def error_points(percentage_points: float) -> str:
-    """A half-width in percentage points, with two significant digits where it is small."""
+    """A half-width in percentage points, as precise as the figure it belongs to."""
     if percentage_points == 0:
         return "0.0"
-    if percentage_points < 0.005:
-        return "<0.01"
-    return f"{percentage_points:.2f}" if percentage_points < 0.095 else f"{percentage_points:.1f}"
+    return "<0.1" if percentage_points < 0.05 else f"{percentage_points:.1f}"
 
 
 def not_measured(reason: str | None) -> str:
     """What stands in the place of a figure that is not there."""
-    return "n/a" if reason is None else f"n/a ({reason})"
+    return NOT_MEASURED if reason is None else f"{NOT_MEASURED} ({printable(reason)})"
 
 
 def workload(figures: Figures) -> str | None:
@@ -77,6 +76,11 @@ def workload(figures: Figures) -> str | None:
     if sm_active < _IDLE_SM_RATIO:
         return IDLE
     return NO_TENSOR_WORK if sm_active >= _BUSY_SM_RATIO else None
+
+
+def mixed(figures: Figures) -> bool:
+    """Whether an OFU pools several GPU models."""
+    return figures.ofu_ratio is not None and figures.gpu_model == "mixed"
 
 
 def hours(value: float | None) -> str:
@@ -110,12 +114,21 @@ def moment_of(epoch_s: float | None, zone: tzinfo) -> str:
     return UNKNOWN if epoch_s is None else moment(datetime.fromtimestamp(epoch_s // 1, zone))
 
 
+def span(start: datetime, end: datetime) -> str:
+    """From when to when, the zone said once if it is the same."""
+    if start.utcoffset() == end.utcoffset() and start.tzname() == end.tzname():
+        return f"{start:%Y-%m-%d %H:%M:%S} to {moment(end)}"
+    return f"{moment(start)} to {moment(end)}"
+
+
 def zone_name(at: datetime) -> str:
     """The zone at that moment: its name and its offset."""
     offset = at.strftime("%z")
     utc = f"UTC{offset[:3]}:{offset[3:5]}"
-    name = at.tzname()
-    return utc if name is None or name.startswith("UTC") else f"{name} ({utc})"
+    zone = at.tzname()
+    if zone == "UTC" and not at.utcoffset():
+        return "UTC"
+    return utc if zone is None or zone.startswith("UTC") else f"{zone} ({utc})"
 
 
 def duration(seconds: float) -> str:
@@ -126,5 +139,6 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s"
 
 
-def _qualification(reason: str | None) -> str | None:
-    return None if reason in (None, "ok") else reason
+def _marks(figures: Figures) -> tuple[str | None, ...]:
+    reason = None if figures.reason in (None, "ok") else name(figures.reason)
+    return reason, workload(figures), "mixed" if mixed(figures) else None

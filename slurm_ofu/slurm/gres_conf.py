@@ -10,20 +10,12 @@ The order was taken from what `slurmd -G` prints (22.05.8), not from the manual,
 """
 
 import re
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from slurm_ofu.slurm.conf_lines import Include, beside, conf_lines, conf_pairs
 from slurm_ofu.slurm.hostlists import expand
 
-Include = Callable[[str], str]
-
-# Slurm follows Include without bound and hangs on a circle; no real configuration is nested this deep.
-_DEPTH = 8
-_COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)#.*")
-_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\s*$")
-_PAIR = re.compile(r'\s*([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:"([^"]*)"|(\S+))(?=\s|$)')
-_INCLUDE = re.compile(r"\s*include\s+(\S+)", re.IGNORECASE)
 _COUNT = re.compile(r"([0-9]{1,9})([KMGTP]?)", re.IGNORECASE)
 
 
@@ -72,8 +64,8 @@ def parse(text: str, *, include: Include) -> GresConf:
     """gres.conf's text; `include` gives the text of an included file and raises OSError without one."""
     conf = GresConf()
     try:
-        for line in _lines(text, include):
-            conf = _add_line(conf, _pairs(line))
+        for line in conf_lines(text, include):
+            conf = _add_line(conf, conf_pairs(line))
     except (ValueError, OSError) as error:
         return GresConf(autodetect=conf.autodetect, lines=conf.lines, problem=f"gres.conf: {error}")
     return conf
@@ -111,8 +103,8 @@ def configured_gpus(
     """
     default, found = "", None
     try:
-        for line in _lines(slurm_conf_text, include, tolerant=True):
-            pairs = _pairs(line, tolerant=True)
+        for line in conf_lines(slurm_conf_text, include, tolerant=True):
+            pairs = conf_pairs(line, tolerant=True)
             if next(iter(pairs), None) != "nodename":
                 continue
             if pairs["nodename"].upper() == "DEFAULT":
@@ -132,7 +124,7 @@ def configured_gpu_count(slurm_conf_text: str, node: str, *, include: Include | 
 
 def read_gres_conf(slurm_conf_path: Path) -> GresConf:
     """gres.conf beside slurm.conf, where Slurm looks for it. A missing file is an empty one, as for Slurm."""
-    include = _beside(slurm_conf_path)
+    include = beside(slurm_conf_path)
     try:
         text = include("gres.conf")
     except FileNotFoundError:
@@ -144,64 +136,13 @@ def read_gres_conf(slurm_conf_path: Path) -> GresConf:
 
 def read_node_gres(slurm_conf_path: Path, node: str) -> tuple[NodeGres, int | None]:
     """One node's device list, and how many GPUs slurm.conf gives it (None where it does not say)."""
-    include = _beside(slurm_conf_path)
+    include = beside(slurm_conf_path)
     try:
         configured = configured_gpus(include(slurm_conf_path.name), node, include=include)
     except OSError:
         configured = None
     count = None if configured is None else sum(entry.count for entry in configured)
     return node_gres(read_gres_conf(slurm_conf_path), node, configured), count
-
-
-def _beside(slurm_conf_path: Path) -> Include:
-    """Reads files as Include names them: relative to slurm.conf's directory, and no wildcards."""
-    return lambda name: (slurm_conf_path.parent / name).read_text(encoding="utf-8", errors="replace")
-
-
-def _lines(
-    text: str, include: Include | None, *, tolerant: bool = False, within: tuple[str, ...] = ()
-) -> Iterator[str]:
-    """The logical lines: comments gone, continued lines joined, Include replaced by what it includes."""
-    pending = ""
-    for physical in text.split("\n"):
-        line = pending + _COMMENT.sub(r"\1", physical)
-        pending = ""
-        if _CONTINUED.search(line):
-            pending = _CONTINUED.sub(r"\1", line)
-            continue
-        if match := _INCLUDE.match(line):
-            yield from _included(match[1], include, tolerant=tolerant, within=within)
-        elif line.strip():
-            yield re.sub(r"\\(.)", r"\1", line)
-    if pending.strip():
-        yield pending
-
-
-def _included(
-    name: str, include: Include | None, *, tolerant: bool, within: tuple[str, ...]
-) -> Iterator[str]:
-    """The lines of an included file; raises ValueError for a circle or too deep a nesting."""
-    if name in within or len(within) >= _DEPTH:
-        raise ValueError(f"Include {name}: includes itself, or is nested deeper than {_DEPTH}")
-    try:
-        text = include(name) if include else ""
-    except OSError as error:
-        if not tolerant:
-            raise ValueError(f"Include {name}: {error}") from error
-        return
-    yield from _lines(text, include, tolerant=tolerant, within=(*within, name))
-
-
-def _pairs(line: str, *, tolerant: bool = False) -> dict[str, str]:
-    """A line's keys, in lower case and in order, with their values; of a repeated key the last counts."""
-    pairs: dict[str, str] = {}
-    at = 0
-    while match := _PAIR.match(line, at):
-        pairs[match[1].lower()] = match[3] if match[2] is None else match[2]
-        at = match.end()
-    if line[at:].strip() and not tolerant:
-        raise ValueError(f"{line[at:].strip()!r} is not key=value")
-    return pairs
 
 
 def _add_line(conf: GresConf, pairs: dict[str, str]) -> GresConf:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_CHILD_SUBREAPER = 36
+CLONE_NEWUTS = 0x04000000
 SWEEP_S = 10.0
 CGROUP_S = 3.0
 
@@ -149,9 +150,18 @@ def serve(control: socket.socket) -> None:
             control.sendall(answer(line, syslog))
 
 
+def adopt() -> None:
+    """Become the descendants' reaper, on a host called localhost: daemons bind to what its name means."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if libc.unshare(CLONE_NEWUTS):
+        raise OSError(ctypes.get_errno(), "unshare")
+    socket.sethostname("localhost")
+
+
 def main(nodes: list[str]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt()
     try:
         with contextlib.suppress(ConnectionError):
             serve(socket.socket(fileno=os.dup(0)))

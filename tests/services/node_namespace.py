@@ -1,6 +1,6 @@
 """The private view of the file system that one node of the test cluster has.
 
-As a program (standard library only, inside `unshare --mount`) it makes the mounts that a JSON file
+As a program (standard library only, inside `unshare --mount --uts`) it makes the mounts that a JSON file
 describes, says so in a file and then holds the namespace; slurmd and its hooks and jobs enter it.
 Nothing is created on the host: a missing mount point is made in an overlay that only this namespace sees.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -50,6 +51,7 @@ class Mount:
 class View:
     """All that makes up one node's namespace."""
 
+    name: str
     scratch: str
     ready: str
     log_socket: str
@@ -98,6 +100,7 @@ class Namespace:
         self.private: list[Path] = []
 
     def build(self) -> None:
+        socket.sethostname(self.view.name)
         mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", str(self.scratch))
         self.build_dev()
         for wanted in self.view.mounts:

@@ -160,11 +160,13 @@ class SlurmCluster:
         for path in self.private_dirs:
             make_folder(self.node_path(node, path), "root")
         spec = self.specs[self.nodes.index(node)]
-        View(str(folder / "scratch"), str(folder / "ready"), str(folder / "log"), spec.gpus,
+        (folder / "hosts").write_text("".join(f"127.0.0.1 {name}\n" for name in ["localhost", *self.nodes]))
+        View(node, str(folder / "scratch"), str(folder / "ready"), str(folder / "log"), spec.gpus,
              tuple(self.node_mounts(node))).save(folder / "view.json")
 
     def node_mounts(self, node: str) -> list[Mount]:
-        mounts = [Mount.bind(self.node_path(node, path), path) for path in self.private_dirs]
+        mounts = [Mount.bind(self.layout.node(node) / "hosts", "/etc/hosts")]
+        mounts += [Mount.bind(self.node_path(node, path), path) for path in self.private_dirs]
         if conf.needs_cgroup_tmpfs(self.settings):
             mounts.append(Mount.tmpfs("/sys/fs/cgroup"))
         mounts += self.extra_mounts(node) if self.extra_mounts else ()
@@ -215,7 +217,7 @@ class SlurmCluster:
         kind, _, node = name.partition("-")
         if kind == "node":
             view = str(self.layout.node(node) / "view.json")
-            return ["unshare", "--mount", "--propagation", "private", "--", sys.executable, "-IS",
+            return ["unshare", "--mount", "--uts", "--propagation", "private", "--", sys.executable, "-IS",
                     str(HERE / "node_namespace.py"), view], None
         if kind == "slurmd":
             return [*self.entering(node), "slurmd", "-D", "-N", node], None
@@ -227,7 +229,7 @@ class SlurmCluster:
     def entering(self, node: str) -> list[str]:
         """The start of a command line that runs in a node's namespace (in a chroot: below its root)."""
         holder = f"/proc/{self.processes[f'node-{node}'].pid}"
-        return ["nsenter", f"--mount={holder}/ns/mnt", f"--root={holder}/root", "--"]
+        return ["nsenter", f"--mount={holder}/ns/mnt", f"--uts={holder}/ns/uts", f"--root={holder}/root", "--"]
 
     def environment(self) -> dict[str, str]:
         """Built from nothing, so that the tests' own environment cannot leak into hooks and jobs."""

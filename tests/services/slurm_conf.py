@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,7 +143,7 @@ def slurm_conf(settings: Settings) -> str:
     flags = f"PrologFlags={settings.prolog_flags}" if settings.prolog_flags else ""
     return f"""\
 ClusterName={settings.cluster_name}
-SlurmctldHost={socket.gethostname()}(127.0.0.1)
+SlurmctldHost=localhost(127.0.0.1)
 SlurmctldPort={settings.controller_port}
 SlurmUser=slurm
 SlurmdUser=root

@@ -1,0 +1,41 @@
+"""ofu-admin: what is done on the host of the accounting database."""
+
+from pathlib import Path
+
+import click
+
+from slurm_ofu import __version__
+from slurm_ofu.cli.options import EXIT_USAGE, OfuGroup, config_option
+from slurm_ofu.config import load_config, url_path
+from slurm_ofu.delivery.inbox import ingest
+from slurm_ofu.errors import UsageError
+from slurm_ofu.records.codec import decode
+from slurm_ofu.wiring.delivering import open_store
+
+
+@click.group("ofu-admin", cls=OfuGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ofu-admin")
+def main() -> None:
+    """Look after the accounting database."""
+
+
+@main.command("ingest")
+@config_option
+@click.argument("directory", required=False, type=click.Path(path_type=Path))
+def ingest_command(config: str | None, directory: Path | None) -> int:
+    """Store the records that nodes left in DIRECTORY (default: the configuration's dir:/// delivery).
+
+    A file goes away when the database has it; one that is no record is moved to DIRECTORY/rejected.
+    Exit code 0: all stored; 1: some were rejected; 4: the database is busy or cannot be used, and
+    every file is still there.
+    """
+    settings = load_config(config)
+    if directory is None:
+        if not settings.delivery_to.startswith("dir:"):
+            raise UsageError(f"{settings.path}: [delivery] to is no dir:/// URL; name the directory")
+        directory = url_path(settings.delivery_to)
+    result = ingest(directory, decode=decode, write=open_store(settings).write)
+    for why in result.rejected:
+        click.echo(f"ofu-admin: rejected {why}", err=True)
+    click.echo(f"{result.stored} records stored, {len(result.rejected)} rejected")
+    return EXIT_USAGE if result.rejected else 0

@@ -1,0 +1,99 @@
+"""ofu-node: what is done on a compute node: install, check, deliver."""
+
+from pathlib import Path
+
+import click
+
+from slurm_ofu import __version__
+from slurm_ofu.cli.options import EXIT_USAGE, OfuGroup, config_option
+from slurm_ofu.config import load_config
+from slurm_ofu.delivery.spool import Spool
+from slurm_ofu.wiring.checking import Finding, check
+from slurm_ofu.wiring.delivering import Delivered, deliver, finish_ended_runs
+from slurm_ofu.wiring.host import boot_id
+from slurm_ofu.wiring.installing import Places, default_config, default_python, install
+
+_MARKS = {"ok": ("ok  ", "green"), "note": ("note", "yellow"), "bad": ("BAD ", "red")}
+
+
+@click.group("ofu-node", cls=OfuGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ofu-node")
+def main() -> None:
+    """Set up slurm-ofu on this compute node, check it, and deliver what waits here."""
+
+
+@main.command("install")
+@click.option("--config", type=click.Path(path_type=Path), help="Configuration file; written if absent.")
+@click.option(
+    "--prolog-dir", type=click.Path(path_type=Path), default="/etc/slurm/prolog.d", show_default=True
+)
+@click.option(
+    "--epilog-dir", type=click.Path(path_type=Path), default="/etc/slurm/epilog.d", show_default=True
+)
+@click.option(
+    "--systemd-dir", type=click.Path(path_type=Path), default="/etc/systemd/system", show_default=True
+)
+@click.option("--no-systemd", is_flag=True, help="Write no units (then run `ofu-node deliver` from cron).")
+@click.option("--python", type=click.Path(path_type=Path), help="Interpreter for the hooks. [this one]")
+def install_command(
+    config: Path | None,
+    prolog_dir: Path,
+    epilog_dir: Path,
+    systemd_dir: Path,
+    no_systemd: bool,
+    python: Path | None,
+) -> None:
+    """Write the hooks, the configuration, the spool and the units; compile byte-code.
+
+    An existing configuration is kept; hooks and units are replaced, so run it again after an upgrade.
+    """
+    places = Places(
+        config=(config or default_config()).absolute(),
+        prolog_dir=prolog_dir,
+        epilog_dir=epilog_dir,
+        systemd_dir=None if no_systemd else systemd_dir,
+        python=(python or default_python()).absolute(),
+    )
+    for line in install(places):
+        click.echo(line)
+    click.echo(f"\nslurm.conf needs:\n  Prolog={prolog_dir}/*\n  Epilog={epilog_dir}/*\n  PrologFlags=Alloc")
+    click.echo("then `scontrol reconfigure`, and `ofu-node check` says what is still amiss.")
+
+
+@main.command("check")
+@config_option
+@click.option("--slurm-conf", help="slurm.conf. [$SLURM_CONF, else /etc/slurm/slurm.conf]")
+@click.option("--node", help="This node's name in Slurm. [host name]")
+def check_command(config: str | None, slurm_conf: str | None, node: str | None) -> int:
+    """Say which GPUs this node has and in which order, which counters will be used, and what is amiss.
+
+    Exit code 0: nothing bad; 1: something is.
+    """
+    findings = [_show(finding) for finding in check(config, slurm_conf=slurm_conf, node=node)]
+    return EXIT_USAGE if any(finding.verdict == "bad" for finding in findings) else 0
+
+
+def _show(finding: Finding) -> Finding:
+    mark, colour = _MARKS[finding.verdict]
+    click.echo(f"{click.style(mark, fg=colour)}  {finding.what:<13} {finding.text}")
+    return finding
+
+
+@main.command("deliver")
+@config_option
+def deliver_command(config: str | None) -> int:
+    """Finish runs that nobody finished (after a reboot, say) and deliver the records that wait here.
+
+    Exit code 0: nothing is left waiting; 1: something is.
+    """
+    settings = load_config(config)
+    spool = Spool(Path(settings.spool_dir))
+    finished, problems = finish_ended_runs(spool, settings, boot_id())
+    return _summary(finished, problems, deliver(spool, settings))
+
+
+def _summary(finished: int, problems: tuple[str, ...], delivered: Delivered) -> int:
+    for problem in (*problems, *delivered.problems):
+        click.echo(f"ofu-node: {problem}", err=True)
+    click.echo(f"{finished} runs finished, {delivered.sent} records delivered, {delivered.left} waiting")
+    return EXIT_USAGE if problems or delivered.left else 0

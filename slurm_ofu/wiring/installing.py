@@ -1,0 +1,100 @@
+"""Put the hooks, the configuration and the units where the host looks for them.
+
+The hooks cannot look for their installation beside themselves (slurmd may run a copy), so the paths of
+this Python and of the configuration are written into them.
+"""
+
+import compileall
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_ofu.config import config_path, load_config
+from slurm_ofu.delivery.files import write_whole
+from slurm_ofu.delivery.spool import Spool
+from slurm_ofu.errors import ConfigError
+
+PROLOG, EPILOG = "00-slurm-ofu", "zz-slurm-ofu"
+UNITS = ("slurm-ofu-deliver.service", "slurm-ofu-deliver.timer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where things go. ``systemd_dir`` None: no units."""
+
+    config: Path
+    prolog_dir: Path
+    epilog_dir: Path
+    systemd_dir: Path | None
+    python: Path
+
+
+def shipped(name: str) -> Path:
+    """A file that comes with the package: beside it in a wheel, at the top of a source tree."""
+    package = Path(__file__).resolve().parent.parent
+    for root in (package / "shipped", package.parent):
+        if (root / name).is_file():
+            return root / name
+    raise ConfigError(f"{name} did not come with this installation of slurm-ofu: install it again")
+
+
+def default_python() -> Path:
+    """The interpreter that hooks shall start: this one, by the name it was started under (a venv's)."""
+    return Path(sys.executable)
+
+
+def install(places: Places) -> list[str]:
+    """Install on this node; what exists of the configuration is kept. Says what it did."""
+    for path in (places.python, places.config):
+        if set(str(path)) & set("'\\\n"):
+            raise ConfigError(f"{path}: the hooks cannot hold a path with quotes, backslashes or newlines")
+    said = []
+    if not places.config.exists():
+        places.config.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        write_whole(places.config, shipped("etc/slurm-ofu.toml").read_bytes(), sync=False, mode=0o644)
+        said.append(f"wrote {places.config}")
+    spool = Spool(Path(load_config(str(places.config)).spool_dir))
+    spool.make()
+    said.append(f"spool {spool.directory}")
+    values = {"@OFU_PYTHON@": str(places.python), "@OFU_CONFIG@": str(places.config)}
+    for directory, name, folder in (
+        (places.prolog_dir, PROLOG, "prolog"),
+        (places.epilog_dir, EPILOG, "epilog"),
+    ):
+        said.append(_write(shipped(f"{folder}/{name}"), directory / name, values, mode=0o755))
+    if places.systemd_dir is not None:
+        node = {"@OFU_NODE@": str(places.python.parent / "ofu-node"), **values}
+        said += [
+            _write(shipped(f"etc/systemd/{unit}"), places.systemd_dir / unit, node, mode=0o644)
+            for unit in UNITS
+        ]
+    said.append(_compile())
+    return said
+
+
+def _write(source: Path, target: Path, values: Mapping[str, str], *, mode: int) -> str:
+    text = source.read_text(encoding="utf-8")
+    for mark, value in values.items():
+        text = text.replace(mark, value)
+    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    write_whole(target, text.encode(), sync=False, mode=mode)
+    return f"wrote {target}"
+
+
+def _compile() -> str:
+    """Byte-code now: without it every sampler would start several times slower, and as root it would
+    otherwise be written at the first job."""
+    package = Path(__file__).resolve().parent.parent
+    done = compileall.compile_dir(str(package), quiet=2)
+    module = next(
+        (Path(entry) / "pynvml.py" for entry in sys.path if (Path(entry) / "pynvml.py").is_file()), None
+    )
+    if module is not None:
+        done = compileall.compile_file(str(module), quiet=2) and done
+    return "byte-code is in place" if done else f"byte-code could not be written below {package}"
+
+
+def default_config() -> Path:
+    """Where the configuration is expected: ``$OFU_CONFIG``, else the default place."""
+    return Path(config_path())

@@ -1,0 +1,96 @@
+"""CSV and ``-P``."""
+
+import csv
+import io
+
+import pytest
+
+from slurm_ofu.reports.as_csv import as_csv, as_parsable
+from slurm_ofu.values import UsageRow
+from tests.figures.examples import measured, unmeasured
+from tests.reports.examples import HOSTILE, job_row
+
+RUN = (
+    *("cluster", "job_id", "restart_count", "sluid", "user", "account", "partition", "job_name", "state"),
+    *("node_list", "node_count", "comment", "exit_code", "start_epoch_s", "end_epoch_s"),
+)
+FIGURES = (
+    *("run_count", "gpu_count", "gpu_hours", "gpu_hours_measured", "gpu_hours_unmeasured"),
+    *("ofu_ratio", "ofu_error_pp", "tpa_mean_ratio", "active_clock_ratio", "coverage_ratio"),
+    *("sm_active_ratio", "energy_joules", "estimator", "reason", "gpu_model"),
+)
+
+
+def parsed(text: str) -> list[dict[str, str]]:
+    """The rows of a CSV text by column."""
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_columns_are_named_as_everywhere() -> None:
+    """CSV and -P have the names of the values, grouped reports the group's name first."""
+    rows = [job_row()]
+    assert [*RUN, *FIGURES] == as_csv(rows, "job").splitlines()[0].split(",")
+    assert [*RUN, *FIGURES] == as_parsable(rows, "job").splitlines()[0].split("|")
+    assert ["user", *FIGURES] == as_csv([], "user").splitlines()[0].split(",")
+
+
+def test_missing_is_empty_and_zero_is_zero() -> None:
+    """What was not measured is an empty field beside its reason; a measured zero is 0.0."""
+    zero = measured(tensor_ref_seconds=0.0, tensor_active_seconds=0.0)
+    first, second = parsed(as_csv([job_row(1, unmeasured()), job_row(2, zero)], "job"))
+    assert ("", "", "0.0", "no_source") == (
+        first["ofu_ratio"],
+        first["tpa_mean_ratio"],
+        first["coverage_ratio"],
+        first["reason"],
+    )
+    assert ("0.0", "0.0", "", "ok") == (
+        second["ofu_ratio"],
+        second["tpa_mean_ratio"],
+        second["active_clock_ratio"],
+        second["reason"],
+    )
+
+
+FORMULAS = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", " =1", "＝1", "－1"]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_no_formula_is_run(formula: str) -> None:
+    """Text that a spreadsheet would take for a formula gets an apostrophe."""
+    assert "'" + formula == parsed(as_csv([job_row(comment=formula)], "job"))[0]["comment"]
+
+
+@pytest.mark.parametrize("prefix", ["\t", "\r", "\n", "\x00"])
+def test_control_characters_do_not_hide_a_formula(prefix: str) -> None:
+    """A tab or line end before a formula is replaced by a visible character, so that it starts no formula."""
+    assert "�=1" == parsed(as_csv([job_row(comment=prefix + "=1")], "job"))[0]["comment"]
+
+
+@pytest.mark.parametrize("text", ['a,b"c', "a;b", "line1\nline2", "trailing ", "", "日本", HOSTILE])
+def test_any_text_is_one_field_in_one_line(text: str) -> None:
+    """Commas, quotes and line ends in a comment shift no column."""
+    shown = as_csv([job_row(comment=text, account="after")], "job")
+    assert 2 == len(shown.splitlines())
+    assert ("after", "ok") == (parsed(shown)[0]["account"], parsed(shown)[0]["reason"])
+
+
+@pytest.mark.parametrize("text", ["a|b", "x^|^y", "|", "line1\nline2|", HOSTILE])
+def test_a_separator_in_a_name_shifts_no_column(text: str) -> None:
+    """With -P a | within text becomes _, so that splitting at | is always right."""
+    header, line = as_parsable([job_row(comment=text)], "job").splitlines()
+    fields = dict(zip(header.split("|"), line.split("|"), strict=True))
+    assert ("0:0", "ok") == (fields["exit_code"], fields["reason"])
+
+
+def test_header_can_be_left_out() -> None:
+    """Without a header the first line is the first row."""
+    rows = [UsageRow(group="wilma", sums=measured())]
+    assert as_csv(rows, "user").splitlines()[1:] == as_csv(rows, "user", header=False).splitlines()
+    assert "wilma|1|8.0|16.0|" == as_parsable(rows, "user", header=False)[:17]
+
+
+def test_no_dust_of_binary_fractions() -> None:
+    """Numbers are written with twelve significant digits."""
+    sums = measured(tensor_ref_seconds=(0.1 + 0.2) * 16 * 3600)
+    assert "0.3" == parsed(as_csv([job_row(sums=sums)], "job"))[0]["ofu_ratio"]

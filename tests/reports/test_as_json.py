@@ -1,0 +1,122 @@
+"""JSON."""
+
+import json
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from slurm_ofu.reports.as_json import as_json, pages_as_json
+from slurm_ofu.values import UsageRow
+from tests.figures.examples import measured, unmeasured
+from tests.reports.examples import CET, HOSTILE, job_row, page, question
+from tests.reports.test_as_csv import FIGURES, RUN
+
+NOW = datetime(2026, 11, 6, 12, 0, 0, 123456, tzinfo=CET)
+
+
+def document(*rows: UsageRow) -> Any:
+    """The parsed report of these rows."""
+    return json.loads(as_json(rows, question(), generated_at=NOW))
+
+
+def test_frame() -> None:
+    """The document says its schema version, when it was made, and what was asked."""
+    shown = document(job_row())
+    assert ["schema_version", "generated_at", "query", "units", "rows", "total"] == list(shown)
+    assert (1, "2026-11-06T12:00:00+01:00") == (shown["schema_version"], shown["generated_at"])
+    assert {
+        "by": "job",
+        "start": "2026-11-05T00:00:00+01:00",
+        "end": "2026-11-06T00:00:00+01:00",
+        "users": ["wilma"],
+        "partitions": [],
+        "accounts": [],
+        "clusters": [],
+        "job_ids": [],
+    } == shown["query"]
+
+
+def test_rows_have_the_fields_of_the_csv() -> None:
+    """A row has the names of the values in their order; a group's row starts with the group."""
+    assert [*RUN, *FIGURES] == list(document(job_row())["rows"][0])
+    by_user = json.loads(
+        as_json([UsageRow(group="wilma", sums=measured())], question("user"), generated_at=NOW)
+    )
+    assert ["user", *FIGURES] == list(by_user["rows"][0])
+
+
+def test_missing_is_null_and_zero_is_zero() -> None:
+    """What was not measured is null beside its reason; a measured zero is 0."""
+    zero = measured(tensor_ref_seconds=0.0, tensor_active_seconds=0.0, tensor_ref_variance=0.0)
+    first, second = document(job_row(1, unmeasured()), job_row(2, zero))["rows"]
+    assert (None, None, 0.0, "no_source") == (
+        first["ofu_ratio"],
+        first["ofu_error_pp"],
+        first["coverage_ratio"],
+        first["reason"],
+    )
+    assert (0.0, 0.0, None) == (second["ofu_ratio"], second["ofu_error_pp"], second["active_clock_ratio"])
+
+
+def test_total_is_pooled() -> None:
+    """The total is pooled over the rows by GPU time."""
+    total = document(job_row(1), job_row(2, unmeasured()))["total"]
+    assert (0.4, 0.5, 32.0, 16.0, 2) == (
+        total["ofu_ratio"],
+        total["coverage_ratio"],
+        total["gpu_hours"],
+        total["gpu_hours_unmeasured"],
+        total["run_count"],
+    )
+
+
+def test_empty_answer() -> None:
+    """No rows are an empty list in the same frame, and no total."""
+    shown = document()
+    assert ([], None, {}) == (shown["rows"], shown["total"], shown["units"])
+
+
+def test_every_number_has_a_unit() -> None:
+    """Each key that holds a number anywhere in the document has a unit, also on a page."""
+    shown = json.loads(pages_as_json([page()], question(), generated_at=NOW))
+
+    def numbers(value: Any, name: str = "") -> set[str]:
+        if isinstance(value, dict):
+            return {found for key, inner in value.items() for found in numbers(inner, key)}
+        if isinstance(value, list):
+            return {found for inner in value for found in numbers(inner, name)}
+        return {name} if isinstance(value, int | float) and not isinstance(value, bool) else set()
+
+    assert set() == numbers(shown["rows"]) - set(shown["units"])
+
+
+def test_page() -> None:
+    """A page's row holds its nodes, its GPUs with sums and figures, and the timeline with nulls for gaps."""
+    (row,) = json.loads(pages_as_json([page()], question(), generated_at=NOW))["rows"]
+    assert [*RUN, *FIGURES, "nodes", "gpus", "timeline"] == list(row)
+    assert [("n1", "ok", False), ("n2", "not_delivered", True)] == [
+        (node["node_name"], node["reason"], node["gpu_count_assumed"]) for node in row["nodes"]
+    ]
+    assert [0.4, 0.4, 0.4, None] == [gpu["ofu_ratio"] for gpu in row["gpus"]]
+    assert [2880.0, None] == [row["gpus"][number]["tensor_ref_seconds"] for number in (0, 3)]
+    assert [0.0, 0.1, 0.2, 0.4, 0.8, None, None, 0.4] == row["timeline"]["ofu_ratios"]
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_never_nan(number: float) -> None:
+    """A number that is not finite is null: no NaN, no Infinity in the text."""
+    row = job_row(sums=measured(energy_joules=number, sm_active_seconds=number))
+    text = as_json([row], question(), generated_at=NOW)
+    assert None is json.loads(text)["rows"][0]["energy_joules"]
+    assert None is json.loads(text)["rows"][0]["sm_active_ratio"]
+
+
+def test_control_characters_do_not_even_come_escaped() -> None:
+    """Text is cleaned in JSON too, since what reads it may print it raw."""
+    row = replace(page(), row=job_row(user=HOSTILE, comment=HOSTILE))
+    text = pages_as_json([row], question(users=(HOSTILE,)), generated_at=NOW)
+    assert "\x1b" not in text
+    assert "\\u001b" not in text
+    assert "\\u202e" not in text

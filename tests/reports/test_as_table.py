@@ -1,0 +1,173 @@
+"""Tables."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slurm_ofu.reports.as_table import as_table
+from slurm_ofu.reports.free_text import cell_width
+from slurm_ofu.values import UsageRow
+from tests.figures.examples import HOUR, measured, unmeasured
+from tests.reports.examples import HOSTILE, job_row, question
+
+IDLE = measured(
+    tensor_ref_seconds=0.0, tensor_active_seconds=0.0, tensor_ref_variance=0.0, sm_active_seconds=0.0
+)
+ABOVE_ONE = measured(tensor_ref_seconds=1.05 * 16 * HOUR, tensor_active_seconds=16 * HOUR)
+JOBS = [job_row(1001), job_row(1002, unmeasured()), job_row(1003, IDLE), job_row(1004, ABOVE_ONE)]
+
+BY_JOB = """\
+OFU by job, user wilma, 2026-11-05 00:00:00 to 2026-11-06 00:00:00 CET (UTC+01:00)
+
+JobID  User   Account  Partition  GPUs  GPU-h   Tensor    Clock  Coverage  OFU
+1001   wilma  physics  gpu           8   16.0   50.0 %   80.0 %   100.0 %   40.0 % ±0.2
+1002   wilma  physics  gpu           8   16.0      n/a      n/a     0.0 %  n/a (no_source)
+1003   wilma  physics  gpu           8   16.0    0.0 %      n/a   100.0 %    0.0 % ±0.0 (idle)
+1004   wilma  physics  gpu           8   16.0  100.0 %  105.0 %   100.0 %  105.0 % ±0.2
+---------------------------------------------------------------------------------------------------
+TOTAL                               32   64.0   50.0 %   96.7 %    75.0 %   48.3 % ±0.1 (no_source)
+
+Notes
+  no_source: no counter source on this GPU: it needs NVML GPM (Hopper or later)
+  OFU above 100 %: the SM clock was above the GPU model's reference clock; shown as measured
+"""
+
+BY_PARTITION = """\
+OFU by partition, user wilma, 2026-11-05 00:00:00 to 2026-11-06 00:00:00 CET (UTC+01:00)
+
+Partition  Runs  GPUs  GPU-h  Tensor   Clock  Coverage  OFU
+gpu           1     8   16.0  50.0 %  80.0 %   100.0 %   40.0 % ±0.2
+unknown       1     8   16.0     n/a     n/a     0.0 %  n/a (no_source)
+--------------------------------------------------------------------------------
+TOTAL         2    16   32.0  50.0 %  80.0 %    50.0 %   40.0 % ±0.2 (no_source)
+
+Notes
+  no_source: no counter source on this GPU: it needs NVML GPM (Hopper or later)
+"""
+
+
+def test_jobs() -> None:
+    """A line per run, zero and unmeasured told apart, OFU above 1 not clipped, a pooled total, notes."""
+    assert BY_JOB == as_table(JOBS, question(), width=100, colour=False)
+
+
+def test_groups() -> None:
+    """A line per group with its number of runs; runs without one are "unknown"."""
+    rows = [UsageRow(group="gpu", sums=measured()), UsageRow(group=None, sums=unmeasured())]
+    assert BY_PARTITION == as_table(rows, question("partition"), width=100, colour=False)
+
+
+def test_one_row_needs_no_total() -> None:
+    """A single line is its own total, and where all is well there are no notes."""
+    lines = as_table([job_row()], question(), width=100, colour=False).splitlines()
+    assert 4 == len(lines)
+    assert lines[-1].startswith("1001 ")
+
+
+def test_without_header() -> None:
+    """Without a header the lines stand alone: no headline, no titles, no notes."""
+    shown = as_table(JOBS, question(), width=100, colour=False, header=False)
+    assert BY_JOB.splitlines()[3:9] == shown.splitlines()
+
+
+def test_no_rows() -> None:
+    """An empty answer is an empty table."""
+    assert "" == as_table([], question(), width=100, colour=False)
+
+
+@pytest.mark.parametrize(
+    ("width", "titles"),
+    [
+        (100, "JobID User Account Partition GPUs GPU-h Tensor Clock Coverage OFU"),
+        (95, "JobID User Partition GPUs GPU-h Tensor Clock Coverage OFU"),
+        (80, "JobID User GPUs GPU-h Tensor Clock Coverage OFU"),
+        (72, "JobID User GPUs GPU-h Coverage OFU"),
+    ],
+)
+def test_columns_give_way(width: int, titles: str) -> None:
+    """Where space is short, account, partition and the factors are left out in this order; the rest stays."""
+    shown = as_table(JOBS, question(), width=width, colour=False)
+    assert titles.split() == next(line for line in shown.splitlines() if line.startswith("JobID")).split()
+    assert max(map(cell_width, shown.splitlines())) <= width
+
+
+def test_restarts_and_clusters_where_they_tell_runs_apart() -> None:
+    """A requeued job shows its restarts, and jobs of several clusters theirs."""
+    rows = [job_row(1001), job_row(1001, restart_count=1), job_row(1001, cluster="beta")]
+    lines = as_table(rows, question(), width=120, colour=False).splitlines()
+    assert ["JobID", "Restarts", "Cluster", "User"] == lines[2].split()[:4]
+    assert [["1001", "0", "alpha"], ["1001", "1", "alpha"], ["1001", "0", "beta"]] == [
+        line.split()[:3] for line in lines[3:6]
+    ]
+
+
+def test_unknown_is_said() -> None:
+    """What the hooks did not know is "unknown", neither empty nor zero."""
+    row = job_row(
+        sums=unmeasured(allocated_seconds=None, reasons=("not_started",)),
+        user=None,
+        account=None,
+        partition=None,
+    )
+    line = as_table([row], question(), width=110, colour=False).splitlines()[3]
+    assert "1001 unknown unknown unknown 8 unknown n/a n/a unknown n/a (not_started)" == " ".join(
+        line.split()
+    )
+
+
+@pytest.mark.parametrize("colour", [False, True])
+def test_hostile_names_stay_harmless(colour: bool) -> None:
+    """Control characters in names reach the terminal in no form, with colours or without."""
+    rows = [job_row(user=HOSTILE, account=HOSTILE, partition=HOSTILE), job_row(cluster=HOSTILE)]
+    asked = question(users=(HOSTILE,))
+    shown = as_table(rows, asked, width=200, colour=colour)
+    for forbidden in ("\x1b[31m", "\x1b]", "\x07", "\r", "\t", "\x9b", "\u202e", "\udcff", "\x00", "\u2028"):
+        assert forbidden not in shown
+    assert colour or "\x1b" not in shown
+    assert 3 + 2 + 2 == len([line for line in shown.splitlines() if line.strip()]) + (not colour)
+
+
+def test_markup_in_names_is_text() -> None:
+    """Names that look like rich's markup are shown as they are."""
+    assert "[red]wilma[/red]" in as_table(
+        [job_row(user="[red]wilma[/red]")], question(), width=120, colour=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "escape"),
+    [
+        (job_row(), "\x1b[32m"),
+        (job_row(sums=unmeasured()), "\x1b[2m"),
+        (job_row(sums=IDLE), "\x1b[1;31m"),
+        (job_row(sums=ABOVE_ONE), "\x1b[35m"),
+        (job_row(sums=measured(tensor_ref_seconds=0.1 * 16 * HOUR)), "\x1b[31m"),
+        (job_row(sums=measured(tensor_ref_seconds=0.2 * 16 * HOUR)), "\x1b[33m"),
+        (job_row(sums=measured(tensor_ref_seconds=0.0, tensor_active_seconds=0.0)), "\x1b[36m"),
+        (job_row(sums=measured(reasons=("suspect",))), "\x1b[35m"),
+    ],
+)
+def test_colours(row: UsageRow, escape: str) -> None:
+    """Unmeasured: dim; idle: bold red; low to good: red, yellow, green; odd: magenta; no tensor work: cyan."""
+    assert escape in as_table([row], question(), width=100, colour=True, header=False)
+
+
+def test_colours_change_no_figure() -> None:
+    """With the colours taken out the same words stand in the same lines."""
+    import re
+
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", as_table(JOBS, question(), width=100, colour=True))
+    plain = as_table(JOBS, question(), width=100, colour=False)
+    words = [line.split() for line in shown.splitlines() if set(line) - {"─", " "}]
+    assert [line.split() for line in plain.splitlines() if set(line) - {"-", " "}] == words
+
+
+@pytest.mark.property
+@settings(max_examples=50)
+@given(st.lists(st.text(max_size=40), min_size=1, max_size=4), st.integers(min_value=72, max_value=140))
+def test_any_names_in_any_width(names: list[str], width: int) -> None:
+    """Whatever the names, no line is wider than asked for, and each row takes one line."""
+    rows = [job_row(number, user=name, account=name) for number, name in enumerate(names, start=1)]
+    shown = as_table(rows, question(), width=width, colour=False, header=False).splitlines()
+    assert all(cell_width(line) <= width for line in shown)
+    assert len(rows) + (2 if len(rows) > 1 else 0) == len(shown)

@@ -1,0 +1,97 @@
+"""The order in which nodes are heard leaves no trace."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from slurm_ofu.store.write import SqliteStore
+from slurm_ofu.values import NodeRecord
+from tests.store.databases import Content, content, make_store
+from tests.store.records import START, make_gpu, make_job, make_quarter, make_record, make_unstarted
+
+# Two lives of one job, and another job by the same id years later: (restart count, start, end, uid).
+LIVES = (
+    (0, START, START + 2000, 1000),
+    (1, START + 2300, START + 5000, 1000),
+    (0, START + 9e7, START + 9e7 + 800, 2000),
+)
+
+
+class Heard(NamedTuple):
+    """What one node says of one of the lives; short, since hypothesis prints it."""
+
+    life: int
+    node: str
+    late_seconds: int
+    node_list: str | None
+    gpu_count: int
+    covered_seconds: float
+    unstarted: bool
+    too_high: bool
+
+    def record(self) -> NodeRecord:
+        """As a record."""
+        count, start, end, uid = LIVES[self.life]
+        end += self.late_seconds
+        if self.unstarted:
+            job = make_job(restart_count=count + self.too_high, uid=uid)
+            return make_unstarted(job, node=self.node, end=end)
+        covered = self.covered_seconds
+        return make_record(
+            make_job(restart_count=count, uid=uid, node_list=self.node_list, node_count=4),
+            node=self.node,
+            reason="ok" if covered else "sampler_died",
+            start=start,
+            end=end,
+            allocated=end - start,
+            gpus=[make_gpu(at, covered=covered, allocated=end - start) for at in range(self.gpu_count)],
+            quarters=[make_quarter()] if covered else [],
+        )
+
+
+HEARD = st.builds(
+    Heard,
+    life=st.sampled_from(range(len(LIVES))),
+    node=st.sampled_from(["n1", "n2", "n3"]),
+    late_seconds=st.integers(0, 50),
+    node_list=st.sampled_from(["n[1-4]", "n1", None]),
+    gpu_count=st.integers(1, 2),
+    covered_seconds=st.sampled_from([0.0, 100.0, 500.0]),
+    unstarted=st.booleans(),
+    too_high=st.booleans(),
+)
+
+
+def _written(batches: Sequence[Sequence[NodeRecord]], template: bytes) -> Content:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "ofu.db"
+        path.write_bytes(template)
+        store: SqliteStore = make_store(path, made=False)
+        for batch in batches:
+            store.write(batch)
+        return content(path)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """An empty database."""
+    path = tmp_path_factory.mktemp("template") / "ofu.db"
+    make_store(path)
+    return path.read_bytes()
+
+
+@pytest.mark.property
+@settings(max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_order_and_batching_gives_the_same_content(data: st.DataObject, template: bytes) -> None:
+    """Whatever the order, the batches and the repetitions, the same records give the same content."""
+    heard = data.draw(st.lists(HEARD, min_size=2, max_size=7))
+    shuffled = data.draw(st.permutations(heard))
+    again = data.draw(st.lists(st.sampled_from(heard), max_size=2))
+    at_once = _written([[one.record() for one in heard]], template)
+    assert at_once == _written([[one.record()] for one in [*shuffled, *again]], template)
