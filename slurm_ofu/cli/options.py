@@ -1,5 +1,6 @@
 """What our commands share: exit codes, and how they read lists."""
 
+import io
 import os
 import sys
 from typing import Any, NoReturn
@@ -30,6 +31,9 @@ class _ExitCodes(click.Command):
         sys.exit(self._exit_code(*args, **{**extra, "standalone_mode": False}))
 
     def _exit_code(self, *args: Any, **extra: Any) -> int:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")  # a terminal may not know every character
+        stdout = sys.stdout
         try:
             code = super().main(*args, **extra)
             sys.stdout.flush()
@@ -41,10 +45,17 @@ class _ExitCodes(click.Command):
             return exit_code_of(error)
         except (click.Abort, KeyboardInterrupt):
             return EXIT_INTERRUPTED
+        except SystemExit as leaving:
+            if sys.stdout is not stdout:  # click's mark of a closed pipe; its own exit code would be 1
+                return _closed_pipe()
+            return _int(leaving.code)
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to flush at exit
-            return EXIT_OK
-        return code if isinstance(code, int) else EXIT_OK
+            return _closed_pipe()
+        except OSError as error:  # our rooms translate those of what they read: what is left is stdout's
+            _discard_output()
+            click.echo(f"{self.name}: cannot write: {error.strerror}", err=True)
+            return EXIT_USAGE
+        return _int(code)
 
 
 class OfuCommand(_ExitCodes):
@@ -65,6 +76,21 @@ def exit_code_of(error: OfuError) -> int:
     if isinstance(error, MalformedJobId):
         return EXIT_MALFORMED_ID
     return EXIT_STORE if isinstance(error, StoreError) else EXIT_USAGE
+
+
+def _int(code: object) -> int:
+    return code if isinstance(code, int) else EXIT_OK
+
+
+def _closed_pipe() -> int:
+    """The reader has seen enough."""
+    _discard_output()
+    return EXIT_OK
+
+
+def _discard_output() -> None:
+    """Leave nothing to be flushed when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def comma_lists(ctx: click.Context, param: click.Parameter, lists: tuple[str, ...]) -> tuple[str, ...]:

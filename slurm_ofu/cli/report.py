@@ -8,7 +8,7 @@ import click
 
 from slurm_ofu import __version__
 from slurm_ofu.cli.asked import Shape, question_of, shape_of
-from slurm_ofu.cli.options import OfuCommand, comma_lists, job_ids
+from slurm_ofu.cli.options import OfuCommand, comma_lists, config_option, job_ids
 from slurm_ofu.config import load_config
 from slurm_ofu.reports.as_csv import as_csv, as_parsable
 from slurm_ofu.reports.as_json import as_json, pages_as_json
@@ -29,8 +29,8 @@ A job counts when any part of it lies in the window. With --jobs: a page per job
 
 \b
 How to read it
-  OFU        in per cent, ± the half-width of its 95 % interval. Above 100 % is
-             possible (clock above the reference clock) and shown as measured.
+  OFU        in per cent, ± the half-width of its 95 % interval. May exceed
+             100 % (clock above the reference clock): shown as measured.
   n/a (…)    nothing was measured, and why. It is not zero; zero is "0.0 %".
   Coverage   the share of the allocated GPU time that was measured.
   Tensor     tensor pipe activity: what is lost by not computing.
@@ -53,7 +53,7 @@ Examples
 \b
 Times are Slurm's (local): YYYY-MM-DD[THH:MM[:SS]], MMDD, HH:MM, today, noon,
 now-2hours, now-7days, … Machine formats give ratios from 0 to 1 and seconds
-since 1970; what was not measured is empty (null). -P replaces | in names by _.
+since 1970; what was not measured is empty (null). -P: no | in names.
 
 \b
 Exit codes
@@ -128,19 +128,14 @@ Exit codes
     show_default=True,
     help="Colours; auto: on a terminal, unless NO_COLOR is set.",
 )
-@click.option(
-    "--config",
-    "config_path",
-    metavar="FILE",
-    help="Configuration. Default: $OFU_CONFIG, else /etc/slurm-ofu/slurm-ofu.toml.",
-)
+@config_option
 @click.version_option(__version__, "-V", "--version", prog_name="ofu-report")
-def report(config_path: str | None, output: str | None, colour: str, noheader: bool, **asked: Any) -> None:
+def report(config: str | None, output: str | None, colour: str, noheader: bool, **asked: Any) -> None:
     """See HELP."""
     now = datetime.now(timezone.utc)
     question = question_of(now=now, **asked)
     shape = shape_of(output=output, colour=colour, header=not noheader)
-    text = answer(open_reader(load_config(config_path)), question, shape, now)
+    text = answer(open_reader(load_config(config)), question, shape, now)
     click.echo(text, nl=False, color=shape.colour)
 
 

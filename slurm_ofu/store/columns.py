@@ -64,6 +64,7 @@ _RUN_NODE: Final[Mapping[str, str]] = {
     "placement": "where the sampler ran: own scope, or why not",
     "source": "the counter source",
     "software_version": "version of slurm-ofu that made the record",
+    "fingerprint": "checksum of the record; decides between two that are equally good",
 }
 
 _SIDE_FIGURES: Final[Mapping[str, str]] = {

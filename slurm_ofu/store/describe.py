@@ -36,7 +36,11 @@ def _relation(opened: sqlite3.Connection, name: str, meaning: str) -> str:
     lines = [f"## {name}", "", meaning, "", "| column | type | meaning |", "|---|---|---|"]
     for _, column, kind, not_null, _, key in opened.execute(f"PRAGMA table_info({name})"):
         # SQLite's versions differ in the type that they give to a view's sum
-        words = [kind if kind in ("INTEGER", "TEXT") else "REAL", "NOT NULL" if not_null else "", "(key)" if key else ""]
+        words = [
+            kind if kind in ("INTEGER", "TEXT") else "REAL",
+            "NOT NULL" if not_null else "",
+            "(key)" if key else "",
+        ]
         lines.append(f"| `{column}` | {' '.join(filter(None, words))} | {COLUMNS[name][column]} |")
     uniques = [_columns(opened, index) for index, origin in _indexes(opened, name) if origin == "u"]
     lines += ["", *(f"Unique: {', '.join(columns)}." for columns in uniques)] if uniques else []

@@ -2,6 +2,7 @@
 
 import json
 import math
+import zlib
 from dataclasses import fields
 from typing import Any, Final, NamedTuple
 
@@ -10,6 +11,8 @@ from slurm_ofu.values import GpuTotals, NodeRecord, QuarterSums, SamplerHealth, 
 
 Scalar = str | int | float | None
 Row = tuple[Scalar, ...]
+#: Of two records of one run and node the greater one is kept, whichever came first.
+Quality = tuple[bool, bool, float, float, int]
 
 #: The columns of run_gpu that are fields of GpuTotals by the same name.
 GPU_FIELDS: Final = tuple(item.name for item in fields(GpuTotals) if item.name != "timeline")
@@ -22,7 +25,7 @@ NODE_COLUMNS: Final = (
     *("allocated_seconds", "allocated_seconds_assumed", "assumed_gpu_seconds"),
     *("start_epoch_s", "end_epoch_s"),
     *HEALTH_FIELDS,
-    "software_version",
+    *("software_version", "fingerprint"),
 )
 
 
@@ -43,23 +46,35 @@ class NodeRows(NamedTuple):
     gpus: list[Row]
     timelines: list[Row]
     quarters: list[Row]
+    quality: Quality
 
 
 def node_rows(run_id: int, record: NodeRecord) -> NodeRows:
     """Every row of a record but that of its run. Raises StoreError for a number that is not finite."""
     key: Row = (run_id, record.node_name)
+    gpus = [_checked(key + tuple(getattr(gpu, name) for name in GPU_FIELDS)) for gpu in record.gpus]
+    timelines: list[Row] = [
+        (*key, gpu.position, timeline_json(gpu.timeline)) for gpu in record.gpus if gpu.timeline is not None
+    ]
+    quarters = [
+        _checked(key + tuple(getattr(quarter, name) for name in QUARTER_FIELDS))
+        for quarter in record.quarters
+    ]
+    node = _checked(_node_row(run_id, record))
+    everything = [row[1:] for rows in ([node], gpus, timelines, quarters) for row in rows]
+    fingerprint = zlib.crc32(repr(everything).encode())
     return NodeRows(
-        node=_checked(_node_row(run_id, record)),
-        gpus=[_checked(key + tuple(getattr(gpu, name) for name in GPU_FIELDS)) for gpu in record.gpus],
-        timelines=[
-            (*key, gpu.position, timeline_json(gpu.timeline))
-            for gpu in record.gpus
-            if gpu.timeline is not None
-        ],
-        quarters=[
-            _checked(key + tuple(getattr(quarter, name) for name in QUARTER_FIELDS))
-            for quarter in record.quarters
-        ],
+        node=(*node, fingerprint),
+        gpus=gpus,
+        timelines=timelines,
+        quarters=quarters,
+        quality=quality_of(
+            certain=record.job.restart_certain,
+            reason=record.reason,
+            covered_seconds=[gpu.covered_seconds for gpu in record.gpus],
+            end_epoch_s=record.end_epoch_s,
+            fingerprint=fingerprint,
+        ),
     )
 
 
@@ -80,29 +95,14 @@ def _node_row(run_id: int, record: NodeRecord) -> Row:
     )
 
 
-def quality(record: NodeRecord) -> tuple[bool, bool, float, float, float, str]:
-    """Of two records of one run and node the greater one is kept, whichever came first."""
-    return quality_of(
-        certain=record.job.restart_certain,
-        reason=record.reason,
-        covered_seconds=[gpu.covered_seconds for gpu in record.gpus],
-        end_epoch_s=record.end_epoch_s,
-        allocated_seconds=record.allocated_seconds,
-    )
-
-
 def quality_of(
-    *,
-    certain: bool,
-    reason: str,
-    covered_seconds: list[float],
-    end_epoch_s: float,
-    allocated_seconds: float | None,
-) -> tuple[bool, bool, float, float, float, str]:
-    """A prolog's word beats none; then more covered seconds win; then the later one."""
-    covered = math.fsum(covered_seconds)
-    allocated = -1.0 if allocated_seconds is None else allocated_seconds
-    return certain, reason != "not_started", covered, end_epoch_s, allocated, reason
+    *, certain: bool, reason: str, covered_seconds: list[float], end_epoch_s: float, fingerprint: int
+) -> Quality:
+    """A prolog's word beats none; then more covered seconds win; then the later record.
+
+    The fingerprint decides where all that is the same, so that the order of arrival does not.
+    """
+    return certain, reason != "not_started", math.fsum(covered_seconds), end_epoch_s, fingerprint
 
 
 def _checked(row: Row) -> Row:

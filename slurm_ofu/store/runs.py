@@ -6,7 +6,7 @@ from typing import Final
 
 from slurm_ofu.store.facts import Facts, as_row, joined
 from slurm_ofu.store.identity import Claim, StoredRun, epilog_run
-from slurm_ofu.store.rows import quality_of
+from slurm_ofu.store.rows import Quality, quality_of
 
 NodeNames = Callable[[str], tuple[str, ...]]
 
@@ -47,14 +47,12 @@ FROM run AS r JOIN run_node AS n ON n.run_id = r.run_id
 WHERE r.cluster = ? AND r.job_id = ? AND n.epilog_restart_count IS NOT NULL
 """
 _NODE_QUALITY: Final = """
-SELECT epilog_restart_count, reason, end_epoch_s, allocated_seconds, allocated_seconds_assumed
+SELECT epilog_restart_count, reason, end_epoch_s, fingerprint
 FROM run_node WHERE run_id = ? AND node_name = ? AND gpu_count_assumed = 0
 """
 _NODE_COVERED: Final = "SELECT covered_seconds FROM run_gpu WHERE run_id = ? AND node_name = ?"
 DELETE_NODE: Final = "DELETE FROM run_node WHERE run_id = ? AND node_name = ?"
 _MOVE_NODE: Final = "UPDATE run_node SET run_id = ? WHERE run_id = ? AND node_name = ?"
-
-Quality = tuple[bool, bool, float, float, float, str]
 
 
 def runs_of_job(opened: sqlite3.Connection, cluster: str, job_id: int) -> list[StoredRun]:
@@ -113,13 +111,13 @@ def stored_quality(opened: sqlite3.Connection, run_id: int, node_name: str) -> Q
     row = opened.execute(_NODE_QUALITY, (run_id, node_name)).fetchone()
     if row is None:
         return None
-    epilog_restart_count, reason, end, allocated, assumed = row
+    epilog_restart_count, reason, end, fingerprint = row
     return quality_of(
         certain=epilog_restart_count is None,
         reason=reason,
         covered_seconds=[covered for (covered,) in opened.execute(_NODE_COVERED, (run_id, node_name))],
         end_epoch_s=end,
-        allocated_seconds=None if assumed else allocated,
+        fingerprint=fingerprint,
     )
 
 

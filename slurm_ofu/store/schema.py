@@ -108,6 +108,7 @@ CREATE TABLE run_node (
     {_text("placement")},
     {_text("source")},
     {_text("software_version", null=False)},
+    {_count("fingerprint", null=False)},
     PRIMARY KEY (run_id, node_name)
 )
 """

@@ -14,8 +14,8 @@ _RUN: Final = "SELECT cluster, job_id, restart_count, node_list FROM run WHERE r
 _NODES: Final = "SELECT node_name, gpu_count_assumed FROM run_node WHERE run_id = ?"
 _INSERT_SILENT: Final = """
 INSERT INTO run_node (run_id, node_name, reason, gpu_count_assumed, allocated_seconds_assumed,
-    tick_count, missed_ticks, late_max_seconds, wall_step_seconds, software_version)
-VALUES (?, ?, 'not_delivered', 1, 1, 0, 0, 0.0, 0.0, '')
+    tick_count, missed_ticks, late_max_seconds, wall_step_seconds, software_version, fingerprint)
+VALUES (?, ?, 'not_delivered', 1, 1, 0, 0, 0.0, 0.0, '', 0)
 """
 _HEARD: Final = """
 SELECT AVG(gpu_count), MAX(CASE allocated_seconds_assumed WHEN 0 THEN allocated_seconds END)

@@ -23,8 +23,8 @@ from slurm_ofu.store.rows import (
     INSERT_NODE,
     INSERT_QUARTER,
     INSERT_TIMELINE,
+    NodeRows,
     node_rows,
-    quality,
 )
 from slurm_ofu.store.runs import (
     DELETE_NODE,
@@ -144,7 +144,7 @@ class SqliteStore:
         for record in records:
             try:
                 touched |= self._take(opened, record)
-            except (*_REFUSALS, OverflowError, StoreError) as error:
+            except (*_REFUSALS, OverflowError, ValueError, StoreError) as error:
                 key = record.job.key
                 raise StoreError(
                     f"{self.path}: refuses the record of job {key.job_id} ({key.cluster}) on"
@@ -157,8 +157,9 @@ class SqliteStore:
         cluster, job_id, now = record.job.key.cluster, record.job.key.job_id, self._now()
         run_id = self._run_id(opened, record, now)
         stored = stored_quality(opened, run_id, record.node_name)
-        if stored is None or quality(record) >= stored:
-            _replace_node(opened, run_id, record)
+        rows = node_rows(run_id, record)
+        if stored is None or rows.quality >= stored:
+            _replace_node(opened, run_id, record.node_name, rows)
         set_span(opened, run_id, now)
         moved = rehome(opened, cluster, job_id) if record.job.restart_certain else set()
         for touched in moved:
@@ -191,9 +192,8 @@ def _run_of(record: NodeRecord, runs: list[StoredRun]) -> StoredRun | None:
     return epilog_run(claim, runs) or uncertain_run(claim, runs)
 
 
-def _replace_node(opened: sqlite3.Connection, run_id: int, record: NodeRecord) -> None:
-    rows = node_rows(run_id, record)
-    opened.execute(DELETE_NODE, (run_id, record.node_name))  # with its GPUs and quarter hours
+def _replace_node(opened: sqlite3.Connection, run_id: int, node_name: str, rows: NodeRows) -> None:
+    opened.execute(DELETE_NODE, (run_id, node_name))  # with its GPUs and quarter hours
     opened.execute(INSERT_NODE, rows.node)
     opened.executemany(INSERT_GPU, rows.gpus)
     opened.executemany(INSERT_TIMELINE, rows.timelines)

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import pytest
 
 from .processes import ClusterError
-from .slurm_cluster import PATH, SlurmCluster
+from .slurm_cluster import SlurmCluster
+from .slurm_daemons import PATH
 from .unix_users import user_exists
 
 PROGRAMS = ("munged", "mariadbd", "mariadb", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd",

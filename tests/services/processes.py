@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 HERE = Path(__file__).resolve().parent
 POLL_S = 0.03
+FIRST_PORT = 10240
 T = TypeVar("T")
 
 
@@ -109,7 +110,7 @@ def poll(predicate: Callable[[], T], timeout: float, what: str, *, interval: flo
 def free_ports(count: int) -> list[int]:
     """Loopback ports nobody listens on, below the range that outgoing connections take theirs from."""
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    candidates = list(range(10240, lowest if lowest > 12000 else 32768))
+    candidates = list(range(FIRST_PORT, max(lowest, FIRST_PORT + 2000)))
     random.SystemRandom().shuffle(candidates)
     found: list[int] = []
     while len(found) < count:

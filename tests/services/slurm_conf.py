@@ -9,6 +9,7 @@ from pathlib import Path
 CPUS = 16
 MEMORY_MB = 64000
 PRIORITY_NODES = 2
+LONGEST_PREFIX = 64
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Layout:
     prefix: Path
 
     def __post_init__(self) -> None:
-        if len(str(self.prefix)) > 64:
+        if len(str(self.prefix)) > LONGEST_PREFIX:
             raise ValueError(f"{self.prefix} is too long for the unix sockets below it")
 
     def __getattr__(self, name: str) -> Path:

@@ -18,7 +18,8 @@ Content = dict[str, list[tuple[Any, ...]]]
 # Everything but what depends on the order of arrival: run_id and the times of hearing.
 _RUN = """
 SELECT cluster, job_id, restart_count, incarnation, restart_certain, sluid, user_name, uid, account,
-    partition, node_list, node_count, comment, exit_code, start_epoch_s, end_epoch_s FROM run ORDER BY 1, 2, 3, 4
+    partition, node_list, node_count, comment, exit_code, start_epoch_s, end_epoch_s
+FROM run ORDER BY 1, 2, 3, 4
 """
 _PART = """
 SELECT r.cluster, r.job_id, r.restart_count, r.incarnation, part.* FROM run AS r

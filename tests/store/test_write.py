@@ -231,7 +231,7 @@ def test_a_number_that_cannot_be_is_refused_with_all_of_its_batch(tmp_path: Path
     """NaN, infinities and negative seconds raise StoreError naming job and node, and nothing is kept."""
     store = make_store(tmp_path / "ofu.db")
     bad = replace(make_gpu(), tensor_ref_seconds=wrong)
-    with pytest.raises(StoreError, match="job 42 .* n9"):
+    with pytest.raises(StoreError, match=r"job 42 .* n9"):
         store.write([make_record(make_job(job_id=1)), make_record(node="n9", gpus=[bad])])
     assert 0 == Reader(store.path).count()
 

@@ -1,0 +1,277 @@
+"""The day that is played: its users, its jobs, what their GPUs truly do, and the OFU that follows.
+
+Nothing here knows how slurm-ofu measures. A GPU's behaviour repeats every tenth of a second or so, short
+against a job: its truth then hardly depends on the moment at which somebody begins to look.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from slurm_ofu.counters.pattern import Pattern, Segment
+
+CLUSTER = "demo"
+NODES = ("gpu01", "gpu02", "gpu03")
+GPUS_PER_NODE = 4
+GPU_MODEL = "NVIDIA H100 80GB HBM3"
+#: The SM clock at which NVIDIA's dense tensor peak of that GPU (989.4 TFLOP/s) holds.
+REFERENCE_CLOCK_MHZ = 1830.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """Somebody with jobs."""
+
+    name: str
+    uid: int
+    account: str
+
+
+ALICE = User(name="alice", uid=20001, account="nlp")
+BOB = User(name="bob", uid=20002, account="nlp")
+CAROL = User(name="carol", uid=20003, account="climate")
+DAVE = User(name="dave", uid=20004, account="chemistry")
+
+
+def _segment(seconds: float, tensor: float, mhz: float, sm: float = 1.0, watts: float = 600.0) -> Segment:
+    return Segment(
+        seconds=seconds,
+        tensor_active_ratio=tensor,
+        sm_clock_mhz=mhz,
+        sm_active_ratio=sm,
+        utilisation_ratio=1.0 if sm > 0 else 0.0,
+        power_watts=watts,
+        memory_used_bytes=20 * 2**30 if sm > 0 else 0,
+    )
+
+
+#: What a GPU does over and over. The clock falls under load, as it does: activity and clock move together.
+TRAINING = (_segment(0.090, 0.62, 1740.0, watts=680.0), _segment(0.030, 0.04, 1980.0, 0.6, 350.0))
+FINE_TUNING = (_segment(0.050, 0.48, 1785.0), _segment(0.050, 0.21, 1935.0, 0.8, 450.0))
+INFERENCE = (_segment(0.040, 0.35, 1980.0, 0.7), _segment(0.080, 0.0, 1980.0, 0.1, 150.0))
+CONVOLUTION = (_segment(0.070, 0.33, 1845.0), _segment(0.040, 0.12, 1965.0, 0.9, 500.0))
+HOT_GPUS = (_segment(0.085, 0.66, 1230.0, watts=420.0), _segment(0.035, 0.30, 1395.0, 0.9, 400.0))
+DOUBLE_PRECISION = (_segment(0.100, 0.0, 1755.0, 0.93, 520.0),)
+IDLE = (_segment(1.0, 0.0, 345.0, 0.0, 70.0),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One life of a job. Seconds count from the beginning of the day."""
+
+    job_id: int
+    what: str
+    user: User
+    partition: str
+    workload: tuple[Segment, ...]
+    gpus: Mapping[str, tuple[int, ...]]  # node → positions in its Slurm device list
+    submit_second: float
+    length_seconds: float
+    restart_count: int = 0
+    requeued: bool = False  # its end is a requeue
+    exit_code: int = 0
+    sampler_killed_second: float | None = None  # after the run's start
+    without_prolog: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The run as people speak of it."""
+        return f"{self.job_id}, again" if self.restart_count else str(self.job_id)
+
+    @property
+    def gpu_count(self) -> int:
+        """Its GPUs on all nodes."""
+        return sum(len(positions) for positions in self.gpus.values())
+
+    @property
+    def node_list(self) -> str:
+        """Its nodes as Slurm writes them."""
+        numbers = [node.removeprefix("gpu") for node in self.gpus]
+        if len(numbers) == 1:
+            return f"gpu{numbers[0]}"
+        is_range = int(numbers[-1]) - int(numbers[0]) == len(numbers) - 1
+        return f"gpu[{numbers[0]}-{numbers[-1]}]" if is_range else f"gpu[{','.join(numbers)}]"
+
+
+def _array(first_job_id: int, submit_second: float) -> tuple[Run, ...]:
+    """An array's tasks; to the hooks each is a job of its own."""
+    return tuple(
+        Run(
+            job_id=first_job_id + task,
+            what=f"array task {task}",
+            user=BOB,
+            partition="gpu",
+            workload=FINE_TUNING,
+            gpus={"gpu01": (task,)},
+            submit_second=submit_second + 0.1 * task,
+            length_seconds=5.5,
+        )
+        for task in range(GPUS_PER_NODE)
+    )
+
+
+_FOUR = tuple(range(GPUS_PER_NODE))
+_PREEMPTED = Run(
+    job_id=4709,
+    what="preempted, requeued",
+    user=ALICE,
+    partition="gpu",
+    workload=TRAINING,
+    gpus={"gpu02": (2, 3)},
+    submit_second=9.0,
+    length_seconds=4.5,
+    requeued=True,
+)
+TWO_NODE_JOB = Run(
+    job_id=4701,
+    what="LLM training on 2 nodes",
+    user=ALICE,
+    partition="gpu",
+    workload=TRAINING,
+    gpus={"gpu01": _FOUR, "gpu02": _FOUR},
+    submit_second=0.0,
+    length_seconds=8.0,
+)
+DAY = (
+    TWO_NODE_JOB,
+    Run(
+        job_id=4702,
+        what="convolutional network",
+        user=CAROL,
+        partition="gpu",
+        workload=CONVOLUTION,
+        gpus={"gpu03": (0, 1)},
+        submit_second=0.4,
+        length_seconds=7.0,
+    ),
+    Run(
+        job_id=4703,
+        what="notebook, left open",
+        user=DAVE,
+        partition="short",
+        workload=IDLE,
+        gpus={"gpu03": (2,)},
+        submit_second=0.8,
+        length_seconds=7.0,
+    ),
+    Run(
+        job_id=4704,
+        what="FP64 molecular dynamics",
+        user=DAVE,
+        partition="gpu",
+        workload=DOUBLE_PRECISION,
+        gpus={"gpu03": (3,)},
+        submit_second=1.2,
+        length_seconds=7.5,
+    ),
+    *_array(4705, 8.6),
+    _PREEMPTED,
+    Run(
+        job_id=4710,
+        what="a node without prolog",
+        user=CAROL,
+        partition="gpu",
+        workload=CONVOLUTION,
+        gpus={"gpu02": (0, 1), "gpu03": (0, 1)},
+        submit_second=9.4,
+        length_seconds=6.0,
+        without_prolog=("gpu03",),
+    ),
+    Run(
+        job_id=4711,
+        what="cancelled early",
+        user=BOB,
+        partition="short",
+        workload=FINE_TUNING,
+        gpus={"gpu03": (3,)},
+        submit_second=9.8,
+        length_seconds=1.8,
+    ),
+    Run(
+        job_id=4712,
+        what="hot GPU, slow clock",
+        user=CAROL,
+        partition="short",
+        workload=HOT_GPUS,
+        gpus={"gpu03": (2,)},
+        submit_second=10.2,
+        length_seconds=6.5,
+    ),
+    replace(
+        _PREEMPTED,
+        what="its second life",
+        submit_second=14.5,
+        length_seconds=6.0,
+        restart_count=1,
+        requeued=False,
+    ),
+    Run(
+        job_id=4713,
+        what="sampler killed half-way",
+        user=ALICE,
+        partition="gpu",
+        workload=TRAINING,
+        gpus={"gpu01": (0, 1)},
+        submit_second=15.0,
+        length_seconds=6.0,
+        sampler_killed_second=3.5,
+    ),
+    Run(
+        job_id=4714,
+        what="inference, fails in the end",
+        user=BOB,
+        partition="short",
+        workload=INFERENCE,
+        gpus={"gpu01": (2,)},
+        submit_second=15.4,
+        length_seconds=6.0,
+        exit_code=1,
+    ),
+    Run(
+        job_id=4715,
+        what="fine-tuning on 2 nodes",
+        user=BOB,
+        partition="gpu",
+        workload=FINE_TUNING,
+        gpus={"gpu02": (0,), "gpu03": (0,)},
+        submit_second=16.0,
+        length_seconds=6.0,
+    ),
+)
+
+
+def pattern(run: Run, node: str, position: int) -> Pattern:
+    """What one of a run's GPUs does: a little less than the one before it, and in a phase of its own."""
+    number = NODES.index(node) * GPUS_PER_NODE + position
+    weaker = [
+        replace(segment, tensor_active_ratio=segment.tensor_active_ratio * (1 - 0.02 * number))
+        for segment in run.workload
+    ]
+    first, *others = weaker
+    share = number / (len(NODES) * GPUS_PER_NODE)
+    head = replace(first, seconds=first.seconds * (1 - share))
+    tail = replace(first, seconds=first.seconds * share)
+    return Pattern([head, *others, tail])
+
+
+def synthetic_table(node: str) -> dict[str, Any]:
+    """A node's counters for the whole day, as ``synthetic:///file.json`` takes them."""
+    jobs: dict[str, dict[str, Any]] = {}
+    for run in DAY:
+        for position in run.gpus.get(node, ()):
+            segments = [asdict(segment) for segment in pattern(run, node, position).segments]
+            jobs.setdefault(str(run.job_id), {})[str(position)] = segments
+    default = [asdict(segment) for segment in IDLE]
+    return {"gpu_model": GPU_MODEL, "gpus": GPUS_PER_NODE, "default": default, "jobs": jobs}
+
+
+def true_ofu_ratio(run: Run, spans: Mapping[str, tuple[float, float]]) -> float:
+    """The OFU of a run, pooled over its GPUs. ``spans``: node → start and end, CLOCK_BOOTTIME seconds."""
+    megacycles = seconds = 0.0
+    for node, positions in run.gpus.items():
+        start, end = spans[node]
+        for position in positions:
+            its = pattern(run, node, position)
+            megacycles += its.until(end).minus(its.until(start)).tensor_megacycles
+            seconds += end - start
+    return megacycles / REFERENCE_CLOCK_MHZ / seconds

@@ -1,0 +1,92 @@
+"""From options to a question."""
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from slurm_ofu.cli.asked import question_of
+from slurm_ofu.errors import UsageError
+from slurm_ofu.reports.question import Question, window
+
+NOW = datetime(2026, 11, 5, 13, 0, tzinfo=timezone.utc)  # 14:00 in Berlin
+
+
+def asked(*, now: datetime = NOW, **changes: Any) -> Question:
+    """The question of these options."""
+    options: dict[str, Any] = {
+        "by": "job",
+        "jobs": (),
+        "users": ("ada",),
+        "allusers": False,
+        "partitions": (),
+        "accounts": (),
+        "clusters": (),
+        "starttime": None,
+        "endtime": None,
+    }
+    return question_of(now=now, **{**options, **changes})
+
+
+def test_today_until_now_by_default() -> None:
+    """The default window is from midnight, local time, until now."""
+    assert "2026-11-05 00:00:00 to 2026-11-05 14:00:00 CET (UTC+01:00)" == window(asked())
+
+
+def test_jobs_are_of_any_time_and_anybodys() -> None:
+    """With job ids the window is unlimited and the user is not asked for, unless said."""
+    selection = asked(jobs=(1,), users=()).selection
+    assert (None, None, ()) == (selection.start_epoch_s, selection.end_epoch_s, selection.users)
+    assert ("ada",) == asked(jobs=(1,)).selection.users
+    assert "since 2026-11-01 00:00:00 CET (UTC+01:00)" == window(asked(jobs=(1,), starttime="2026-11-01"))
+    assert "until 2026-11-01 00:00:00 CET (UTC+01:00)" == window(asked(jobs=(1,), endtime="2026-11-01"))
+
+
+def test_root_and_all_users_see_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root sees all users, everybody else only themselves unless they say otherwise."""
+    monkeypatch.setattr("os.getuid", lambda: 0)
+    assert () == asked(users=()).selection.users
+    monkeypatch.setattr("os.getuid", lambda: 1)
+    assert ("daemon",) == asked(users=()).selection.users
+    assert () == asked(users=(), allusers=True).selection.users
+    assert ("bob",) == asked(users=("bob",), allusers=True).selection.users
+
+
+def test_a_caller_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A uid that has no name on this host asks for --user."""
+    monkeypatch.setattr("os.getuid", lambda: 987654321)
+    with pytest.raises(UsageError, match=r"987654321.*--user"):
+        asked(users=())
+
+
+def test_users_by_uid() -> None:
+    """A user may be given by uid; one without a name here stays as given."""
+    assert ("root", "987654321", "9" * 30) == asked(users=("0", "987654321", "9" * 30)).selection.users
+
+
+CHANGES = [
+    ("2026-03-29T02:30:00", 1774747800.0),  # does not exist: read as 03:30 CEST
+    ("2026-10-25T02:30:00", 1792888200.0),  # comes twice: the first, CEST
+    ("2026-10-25", 1792879200.0),
+    ("2026-10-26", 1792969200.0),
+]
+
+
+@pytest.mark.parametrize(("text", "epoch_s"), CHANGES)
+def test_changes_of_clocks(text: str, epoch_s: float) -> None:
+    """Local times on the days when clocks change name the right second; that autumn day has 25 hours."""
+    assert epoch_s == asked(starttime=text).selection.start_epoch_s
+
+
+def test_both_occurrences_of_an_hour_are_told_apart() -> None:
+    """A moment in the hour that comes twice is shown with its own offset."""
+    zone = asked().zone
+    shown = [datetime.fromtimestamp(at, zone).isoformat() for at in (1792888200, 1792891800)]
+    assert ["2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00"] == shown
+
+
+def test_an_empty_window_is_allowed() -> None:
+    """A window may begin and end at the same moment; it may not end before it begins."""
+    assert asked(starttime="now", endtime="now").start == asked().end
+    with pytest.raises(UsageError, match="ends before it begins"):
+        asked(starttime="now", endtime="now-1second")
