@@ -47,10 +47,12 @@ def _segment(seconds: float, tensor: float, mhz: float, sm: float = 1.0, watts: 
 
 #: What a GPU does over and over. The clock falls under load, as it does: activity and clock move together.
 TRAINING = (_segment(0.090, 0.62, 1740.0, watts=680.0), _segment(0.030, 0.04, 1980.0, 0.6, 350.0))
+#: Sixteen steps, then an evaluation: slow enough to be seen in the job's time-line.
+LLM_TRAINING = (*TRAINING * 16, _segment(0.480, 0.30, 1875.0, 0.8, 450.0))
 FINE_TUNING = (_segment(0.050, 0.48, 1785.0), _segment(0.050, 0.21, 1935.0, 0.8, 450.0))
 INFERENCE = (_segment(0.040, 0.35, 1980.0, 0.7), _segment(0.080, 0.0, 1980.0, 0.1, 150.0))
 CONVOLUTION = (_segment(0.070, 0.33, 1845.0), _segment(0.040, 0.12, 1965.0, 0.9, 500.0))
-HOT_GPUS = (_segment(0.085, 0.66, 1230.0, watts=420.0), _segment(0.035, 0.30, 1395.0, 0.9, 400.0))
+HOT_GPU = (_segment(0.085, 0.66, 1230.0, watts=420.0), _segment(0.035, 0.30, 1395.0, 0.9, 400.0))
 DOUBLE_PRECISION = (_segment(0.100, 0.0, 1755.0, 0.93, 520.0),)
 IDLE = (_segment(1.0, 0.0, 345.0, 0.0, 70.0),)
 
@@ -93,150 +95,67 @@ class Run:
         return f"gpu[{numbers[0]}-{numbers[-1]}]" if is_range else f"gpu[{','.join(numbers)}]"
 
 
-def _array(first_job_id: int, submit_second: float) -> tuple[Run, ...]:
-    """An array's tasks; to the hooks each is a job of its own."""
-    return tuple(
-        Run(
-            job_id=first_job_id + task,
-            what=f"array task {task}",
-            user=BOB,
-            partition="gpu",
-            workload=FINE_TUNING,
-            gpus={"gpu01": (task,)},
-            submit_second=submit_second + 0.1 * task,
-            length_seconds=5.5,
-        )
-        for task in range(GPUS_PER_NODE)
+def _run(
+    job_id: int,
+    what: str,
+    user: User,
+    partition: str,
+    workload: tuple[Segment, ...],
+    gpus: Mapping[str, tuple[int, ...]],
+    submit_second: float,
+    length_seconds: float,
+    **special: Any,
+) -> Run:
+    """A line of the table below."""
+    return Run(
+        job_id=job_id,
+        what=what,
+        user=user,
+        partition=partition,
+        workload=workload,
+        gpus=gpus,
+        submit_second=submit_second,
+        length_seconds=length_seconds,
+        **special,
     )
 
 
-_FOUR = tuple(range(GPUS_PER_NODE))
-_PREEMPTED = Run(
-    job_id=4709,
-    what="preempted, requeued",
-    user=ALICE,
-    partition="gpu",
-    workload=TRAINING,
-    gpus={"gpu02": (2, 3)},
-    submit_second=9.0,
-    length_seconds=4.5,
-    requeued=True,
+_ALL = tuple(range(GPUS_PER_NODE))
+TWO_NODE_JOB = _run(
+    4701, "LLM training, 2 nodes", ALICE, "gpu", LLM_TRAINING, {"gpu01": _ALL, "gpu02": _ALL}, 0.0, 10.0
 )
-TWO_NODE_JOB = Run(
-    job_id=4701,
-    what="LLM training on 2 nodes",
-    user=ALICE,
-    partition="gpu",
-    workload=TRAINING,
-    gpus={"gpu01": _FOUR, "gpu02": _FOUR},
-    submit_second=0.0,
-    length_seconds=8.0,
+# To the hooks, an array's tasks are jobs of their own.
+_ARRAY = tuple(
+    _run(4705 + task, f"array task {task}", BOB, "gpu", FINE_TUNING, {"gpu01": (task,)}, 10.5 + task / 9, 7.0)
+    for task in range(GPUS_PER_NODE)
 )
+_PREEMPTED = _run(
+    4709, "preempted, requeued", ALICE, "gpu", TRAINING, {"gpu02": (2, 3)}, 11.0, 5.5, requeued=True
+)
+_SECOND_LIFE = replace(
+    _PREEMPTED, what="second life", submit_second=17.5, length_seconds=8.0, restart_count=1, requeued=False
+)
+_HALF_SEEN = {"gpu02": (0, 1), "gpu03": (0, 1)}
 DAY = (
     TWO_NODE_JOB,
-    Run(
-        job_id=4702,
-        what="convolutional network",
-        user=CAROL,
-        partition="gpu",
-        workload=CONVOLUTION,
-        gpus={"gpu03": (0, 1)},
-        submit_second=0.4,
-        length_seconds=7.0,
-    ),
-    Run(
-        job_id=4703,
-        what="notebook, left open",
-        user=DAVE,
-        partition="short",
-        workload=IDLE,
-        gpus={"gpu03": (2,)},
-        submit_second=0.8,
-        length_seconds=7.0,
-    ),
-    Run(
-        job_id=4704,
-        what="FP64 molecular dynamics",
-        user=DAVE,
-        partition="gpu",
-        workload=DOUBLE_PRECISION,
-        gpus={"gpu03": (3,)},
-        submit_second=1.2,
-        length_seconds=7.5,
-    ),
-    *_array(4705, 8.6),
+    _run(4702, "convolutional network", CAROL, "gpu", CONVOLUTION, {"gpu03": (0, 1)}, 0.4, 9.0),
+    _run(4703, "notebook, left open", DAVE, "short", IDLE, {"gpu03": (2,)}, 0.8, 9.0),
+    _run(4704, "FP64 molecular dynamics", DAVE, "gpu", DOUBLE_PRECISION, {"gpu03": (3,)}, 1.2, 9.5),
+    *_ARRAY,
     _PREEMPTED,
-    Run(
-        job_id=4710,
-        what="a node without prolog",
-        user=CAROL,
-        partition="gpu",
-        workload=CONVOLUTION,
-        gpus={"gpu02": (0, 1), "gpu03": (0, 1)},
-        submit_second=9.4,
-        length_seconds=6.0,
+    _run(
+        *(4710, "a node without prolog", CAROL, "gpu", CONVOLUTION, _HALF_SEEN, 11.4, 6.0),
         without_prolog=("gpu03",),
     ),
-    Run(
-        job_id=4711,
-        what="cancelled early",
-        user=BOB,
-        partition="short",
-        workload=FINE_TUNING,
-        gpus={"gpu03": (3,)},
-        submit_second=9.8,
-        length_seconds=1.8,
+    _run(4711, "cancelled early", BOB, "short", FINE_TUNING, {"gpu03": (3,)}, 11.8, 2.0),
+    _run(4712, "hot GPU, slow clock", CAROL, "short", HOT_GPU, {"gpu03": (2,)}, 12.2, 8.0),
+    _SECOND_LIFE,
+    _run(
+        *(4713, "sampler killed half-way", ALICE, "gpu", TRAINING, {"gpu01": (0, 1)}, 18.0, 7.0),
+        sampler_killed_second=4.0,
     ),
-    Run(
-        job_id=4712,
-        what="hot GPU, slow clock",
-        user=CAROL,
-        partition="short",
-        workload=HOT_GPUS,
-        gpus={"gpu03": (2,)},
-        submit_second=10.2,
-        length_seconds=6.5,
-    ),
-    replace(
-        _PREEMPTED,
-        what="its second life",
-        submit_second=14.5,
-        length_seconds=6.0,
-        restart_count=1,
-        requeued=False,
-    ),
-    Run(
-        job_id=4713,
-        what="sampler killed half-way",
-        user=ALICE,
-        partition="gpu",
-        workload=TRAINING,
-        gpus={"gpu01": (0, 1)},
-        submit_second=15.0,
-        length_seconds=6.0,
-        sampler_killed_second=3.5,
-    ),
-    Run(
-        job_id=4714,
-        what="inference, fails in the end",
-        user=BOB,
-        partition="short",
-        workload=INFERENCE,
-        gpus={"gpu01": (2,)},
-        submit_second=15.4,
-        length_seconds=6.0,
-        exit_code=1,
-    ),
-    Run(
-        job_id=4715,
-        what="fine-tuning on 2 nodes",
-        user=BOB,
-        partition="gpu",
-        workload=FINE_TUNING,
-        gpus={"gpu02": (0,), "gpu03": (0,)},
-        submit_second=16.0,
-        length_seconds=6.0,
-    ),
+    _run(4714, "inference, fails at last", BOB, "short", INFERENCE, {"gpu01": (2,)}, 18.4, 7.5, exit_code=1),
+    _run(4715, "fine-tuning, 2 nodes", BOB, "gpu", FINE_TUNING, {"gpu02": (0,), "gpu03": (0,)}, 18.8, 7.5),
 )
 
 

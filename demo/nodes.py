@@ -8,8 +8,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,13 +96,11 @@ class Cluster:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        try:
-            said = process.communicate(timeout=_HOOK_SECONDS)[0].decode(errors="replace").strip()
-        except subprocess.TimeoutExpired as error:
-            raise HookFailed(f"the {hook} on {node} ran for more than {_HOOK_SECONDS:.0f} s") from error
-        finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+        in_time = _await_exit(process.pid, _HOOK_SECONDS)
+        os.killpg(process.pid, signal.SIGKILL)  # not reaped yet, so the group is still this one
+        said = process.communicate()[0].decode(errors="replace").strip()
+        if not in_time:
+            raise HookFailed(f"the {hook} on {node} ran for more than {_HOOK_SECONDS:.0f} s")
         if process.returncode:
             raise HookFailed(f"the {hook} on {node} exited with {process.returncode}: {said}")
 
@@ -155,6 +154,16 @@ class Cluster:
         return Spool(self.directory / node / "spool")
 
 
+def _await_exit(pid: int, seconds: float) -> bool:
+    """Wait for a child's exit without reaping it; False when it takes too long."""
+    deadline = time.monotonic() + seconds
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
+
+
 def _check_python() -> None:
     """The hooks import slurm-ofu from where it is installed, never from the current directory."""
     command = [sys.executable, "-I", "-c", "import slurm_ofu.hooks.sample"]
@@ -168,17 +177,36 @@ def _group_name() -> str:
     for group_id in (os.getgid(), *os.getgroups()):
         with contextlib.suppress(KeyError):
             return grp.getgrgid(group_id).gr_name
-    raise ConfigError(f"none of your groups has a name here (gid {os.getgid()}); run the demo as another user")
+    raise ConfigError(f"none of your groups has a name here (gid {os.getgid()}): run this as somebody else")
 
 
-def adopt_orphans() -> None:
+@contextlib.contextmanager
+def stage(keep: Path | None) -> Iterator[Path]:
+    """An empty directory; afterwards no process that came of this one is left, nor, unless it shall be
+    kept, the directory. Raises ConfigError."""
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        if any(keep.iterdir()):
+            raise ConfigError(f"{keep}: not empty; name a new directory")
+    with contextlib.ExitStack() as stack:
+        made = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-ofu-demo-")))
+        _adopt_orphans()
+        try:
+            yield made.resolve()
+        finally:
+            for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(name, signal.SIG_IGN)  # an impatient second Ctrl-C would leave things behind
+            _end_descendants()
+
+
+def _adopt_orphans() -> None:
     """Make this process the parent of whatever its descendants leave behind, as pid 1 would be: the
     samplers leave their hook's session, and only so all of them are known here."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def end_descendants(seconds: float = 5.0) -> None:
+def _end_descendants(seconds: float = 5.0) -> None:
     """End and reap every process that came of this one."""
     deadline = time.monotonic() + seconds
     while (found := _descendants()) and time.monotonic() < deadline:

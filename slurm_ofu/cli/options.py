@@ -101,6 +101,8 @@ def comma_lists(ctx: click.Context, param: click.Parameter, lists: tuple[str, ..
     names = _split(lists)
     if "" in names:
         raise click.BadParameter("a name is empty", ctx, param)
+    if not "".join(names).isprintable():
+        raise click.BadParameter(f"{', '.join(map(ascii, names))}: not a printable name", ctx, param)
     return names
 
 

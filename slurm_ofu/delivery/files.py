@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import tempfile
 from pathlib import Path
 
 
@@ -11,7 +10,8 @@ def write_whole(path: Path, data: bytes, *, sync: bool, mode: int = 0o600) -> No
 
     ``sync``: on disk, name and all, before this returns.
     """
-    handle, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
+    temporary = path.parent / f".{path.name}.{os.getpid()}"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -19,10 +19,10 @@ def write_whole(path: Path, data: bytes, *, sync: bool, mode: int = 0o600) -> No
             os.fchmod(file.fileno(), mode)
             if sync:
                 os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(temporary).unlink()
+            temporary.unlink()
         raise
     if sync:
         sync_directory(path.parent)

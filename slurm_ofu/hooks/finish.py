@@ -3,7 +3,6 @@
 Started by the hooks when there is something to do, from a timer and at boot; any number at once.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 from slurm_ofu.config import load_config
 from slurm_ofu.delivery.spool import Spool
 from slurm_ofu.hooks.log import say
-from slurm_ofu.hooks.process import DELIVERING, rename, step_back
+from slurm_ofu.hooks.process import DELIVERING, options_of, rename, step_back
 from slurm_ofu.wiring.delivering import deliver, finish_ended_runs
 from slurm_ofu.wiring.host import boot_id
 
@@ -20,14 +19,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The process. Its exit code is nobody's concern: the hooks do not wait for it."""
     rename(DELIVERING)
     step_back()
-    parser = argparse.ArgumentParser(prog="slurm_ofu.hooks.finish")
-    parser.add_argument("--config", required=True)
-    parser.add_argument("--spool", required=True)
-    options = parser.parse_args(arguments)
+    options = options_of(arguments)
     try:
-        finish(Spool(Path(options.spool)), options.config)
+        finish(Spool(Path(options["spool"])), options["config"])
     except Exception as error:  # noqa: BLE001  the boundary: whatever it is, it goes to syslog
-        say(f"finishing runs in {options.spool}: {type(error).__name__}: {error}", bad=True)
+        say(f"finishing runs in {options['spool']}: {type(error).__name__}: {error}", bad=True)
         return 1
     return 0
 

@@ -5,7 +5,6 @@ during a job does not matter to it. SIGUSR1 is the epilog's word that the job is
 stranger's, and ends the sampler with a checkpoint that a finisher turns into a record.
 """
 
-import argparse
 import os
 import signal
 import sys
@@ -23,7 +22,15 @@ from slurm_ofu.delivery.spool import Spool
 from slurm_ofu.errors import OfuError, SourceError, StateError
 from slurm_ofu.gpu_models import find_model
 from slurm_ofu.hooks.log import say
-from slurm_ofu.hooks.process import DELIVERING, SAMPLING, OwnScope, close_device_files, rename, step_back
+from slurm_ofu.hooks.process import (
+    DELIVERING,
+    SAMPLING,
+    OwnScope,
+    close_device_files,
+    options_of,
+    rename,
+    step_back,
+)
 from slurm_ofu.integrals.gpu_fold import GpuFold
 from slurm_ofu.protocols import CounterSource
 from slurm_ofu.records.codec import encode
@@ -52,7 +59,7 @@ class Run:
     clock: HostClock
     prolog: HookFacts
     job: Job
-    scope: OwnScope
+    scope: OwnScope | None = None
     gpus: list[GpuState] = field(default_factory=list)
     folds: dict[int, tuple[DeviceIdentity, GpuFold]] = field(default_factory=dict)
     sampler: Sampler | None = None
@@ -67,7 +74,7 @@ class Run:
             interval_seconds=self.interval_seconds(bool(self.sampler and self.sampler.source.has_cycles)),
             refresh_seconds=self.config.sampler.counter_refresh_seconds,
             gpus=tuple(self._with_fold(gpu) for gpu in self.gpus),
-            health=self.sampler.health(self.scope.outcome()) if self.sampler else SamplerHealth(),
+            health=self.health(),
             ended=ended,
         )
 
@@ -81,6 +88,17 @@ class Run:
         """The configured interval of the estimator at hand."""
         settings = self.config.sampler
         return settings.cycles_interval_seconds if has_cycles else settings.interval_seconds
+
+    def health(self) -> SamplerHealth:
+        """How the sampler fares."""
+        placement = self.scope.outcome() if self.scope else None
+        return self.sampler.health(placement) if self.sampler else SamplerHealth(placement=placement)
+
+    def settle(self) -> None:
+        """After the first readings, which must not wait for anybody: out of everybody's way."""
+        step_back()
+        self.scope = OwnScope(f"slurm-ofu-{self.tag}")
+        self.save()
 
     def save(self) -> None:
         """Write a checkpoint; a full disk is reported once and costs nothing but the checkpoint."""
@@ -99,16 +117,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for ignored in (signal.SIGUSR1, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_DFL if ignored is signal.SIGUSR1 else signal.SIG_IGN)
     rename(SAMPLING)
-    step_back()
-    parser = argparse.ArgumentParser(prog="slurm_ofu.hooks.sample")
-    parser.add_argument("--config", required=True)
-    parser.add_argument("--spool", required=True)
-    parser.add_argument("--tag", required=True)
-    options = parser.parse_args(arguments)
+    options = options_of(arguments)
     try:
-        sample(Spool(Path(options.spool)), options.tag, options.config, clock)
+        sample(Spool(Path(options["spool"])), options["tag"], options["config"], clock)
     except Exception as error:  # noqa: BLE001  the boundary: whatever it is, it goes to syslog
-        say(f"run {options.tag}: the sampler stops: {type(error).__name__}: {error}", bad=True)
+        say(f"run {options['tag']}: the sampler stops: {type(error).__name__}: {error}", bad=True)
         return 1
     return 0
 
@@ -123,7 +136,7 @@ def sample(spool: Spool, tag: str, config_path: str, clock: HostClock) -> None:
     with spool.hold(tag) as alone:
         if not alone:
             raise StateError("somebody else works on this run")
-        run = Run(tag, spool, config, clock, prolog, job, OwnScope(f"slurm-ofu-{tag}"))
+        run = Run(tag, spool, config, clock, prolog, job)
         _sample_gpus(run)
         if clock.stopped_by == signal.SIGUSR1 or spool.has_ended(tag):
             _finish(run)
@@ -195,6 +208,7 @@ def _sampler(run: Run, source: CounterSource) -> Sampler:
         source=source,
         clock=run.clock,
         folds=run.folds,
+        settle=run.settle,
         save=run.save,
         interval_seconds=run.interval_seconds,
         clock_readings=settings.clock_readings,

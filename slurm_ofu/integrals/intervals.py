@@ -4,7 +4,7 @@ metric.md 3.2 and 4. The SM clock is an instantaneous reading, so the interval's
 sampling error; the tensor activity is averaged by the hardware and has none.
 """
 
-from statistics import fmean, variance
+from collections.abc import Sequence
 
 from slurm_ofu.values import Interval, Sample
 
@@ -28,12 +28,18 @@ def sampled_interval(sample: Sample, clock_after_mhz: float | None) -> Interval 
     seconds = (reading.taken_ns - reading.since_ns) / 1e9
     active_seconds = reading.tensor_active_ratio * seconds
     count = len(sample.clocks_mhz)
-    clock_variance = (variance(spread) + _STEP_VARIANCE) / count
+    clock_variance = (_variance(spread) + _STEP_VARIANCE) / count
     return Interval(
         start_ns=reading.since_ns,
         end_ns=reading.taken_ns,
         tensor_active_ratio=reading.tensor_active_ratio,
-        tensor_megacycles=active_seconds * fmean(sample.clocks_mhz),
+        tensor_megacycles=active_seconds * (sum(sample.clocks_mhz) / count),
         variance=active_seconds**2 * clock_variance,
         degrees=float(max(1, count - 1)),
     )
+
+
+def _variance(values: Sequence[float]) -> float:
+    """Sample variance of two or more values. (The standard library's costs a sampler 2 MB to import.)"""
+    mean = sum(values) / len(values)
+    return sum((value - mean) ** 2 for value in values) / (len(values) - 1)

@@ -1,14 +1,11 @@
-"""Aligned columns: plain text for pipes and files, rich for a terminal with colours."""
+"""Aligned columns as text, coloured or plain: the same words in the same places."""
 
-import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from slurm_ofu.reports.free_text import cell_width, padded, shortened
+from slurm_ofu.reports.free_text import cell_width, padded
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+Paint = Callable[[str, str], str]  # text and style → text as the terminal takes it
 
 _GAP = "  "
 _NARROWEST = 4
@@ -44,7 +41,20 @@ def as_grid(
     shown = [columns[number] for number in kept]
     rows = [_picked(line, kept) for line in lines]
     widths = _shrunk(shown, rows, width)
-    return _coloured(shown, rows, widths, header) if colour else _plain(shown, rows, widths, header)
+    paint = _rich_paint() if colour else _no_paint
+    text = []
+    if header:
+        titles = _row([column.title for column in shown], shown, widths)
+        text.append(paint(_GAP.join(titles), "bold"))
+    for row in rows:
+        *cells, last = _row(row.cells, shown, widths)
+        text += ["-" * _total_width(widths)] if row.total else []
+        text.append((_GAP.join(cells) + _GAP + paint(last, row.style)).rstrip())
+    return "".join(line + "\n" for line in text)
+
+
+def _no_paint(text: str, style: str) -> str:
+    return text
 
 
 def _that_fit(columns: Sequence[Column], lines: Sequence[Line], width: int) -> list[int]:
@@ -84,53 +94,17 @@ def _shrunk(columns: Sequence[Column], lines: Sequence[Line], width: int) -> lis
     return widths
 
 
-def _plain(columns: Sequence[Column], lines: Sequence[Line], widths: Sequence[int], header: bool) -> str:
-    rows = [_row([column.title for column in columns], columns, widths)] if header else []
-    for line in lines:
-        if line.total:
-            rows.append("-" * _total_width(widths))
-        rows.append(_row(line.cells, columns, widths))
-    return "".join(row + "\n" for row in rows)
-
-
-def _row(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
-    filled = [
+def _row(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> list[str]:
+    """The cells of a line in their widths; what fills up the last one is left out."""
+    *cells_before, last = (
         padded(cell, width, right=column.right)
         for cell, column, width in zip(cells, columns, widths, strict=True)
-    ]
-    return _GAP.join(filled).rstrip()
+    )
+    return [*cells_before, last.rstrip()]
 
 
-def _coloured(columns: Sequence[Column], lines: Sequence[Line], widths: Sequence[int], header: bool) -> str:
-    from rich.box import SIMPLE_HEAD  # a report without colours does not pay for rich
-    from rich.table import Table
-    from rich.text import Text
+def _rich_paint() -> Paint:
+    from rich.color import ColorSystem  # a report without colours does not pay for rich
+    from rich.style import Style
 
-    table = Table(box=SIMPLE_HEAD, show_header=header, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for column, width in zip(columns, widths, strict=True):
-        table.add_column(
-            Text(column.title), justify="right" if column.right else "left", no_wrap=True, min_width=width
-        )
-    for number, line in enumerate(lines):
-        cells = [Text(shortened(cell, width)) for cell, width in zip(line.cells, widths, strict=True)]
-        cells[-1].stylize(line.style)
-        before_total = number + 1 < len(lines) and lines[number + 1].total
-        table.add_row(*cells, style="bold" if line.total else "", end_section=before_total)
-    return _printed(table, _total_width(widths) + 2 * len(widths))
-
-
-def coloured(text: str, style: str) -> str:
-    """One line of text in a colour."""
-    from rich.text import Text
-
-    return _printed(Text(text, style=style), cell_width(text)).rstrip("\n")
-
-
-def _printed(what: "RenderableType", width: int) -> str:
-    from rich.console import Console
-
-    output = io.StringIO()
-    Console(
-        file=output, width=width, force_terminal=True, color_system="standard", no_color=False, _environ={}
-    ).print(what)
-    return "".join(line.rstrip() + "\n" for line in output.getvalue().splitlines())
+    return lambda text, style: Style.parse(style).render(text, color_system=ColorSystem.STANDARD)

@@ -42,6 +42,7 @@ class Sampler:
     source: CounterSource
     clock: Clock
     folds: Mapping[int, tuple[DeviceIdentity, Fold]]  # position → GPU and its fold
+    settle: Callable[[], None]  # called once, after the first readings; saves too
     save: Callable[[], None]
     interval_seconds: Callable[[bool], float]  # does the source have cycle counters? → seconds
     clock_readings: int
@@ -65,7 +66,7 @@ class Sampler:
             width_ns=int(self.interval_seconds(self.source.has_cycles) * 1e9),
             readings=self.clock_readings,
         )
-        self.save()
+        self.settle()
         saved_ns = schedule.start_ns
         interval = 0
         while not stopped:

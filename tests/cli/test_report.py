@@ -176,6 +176,9 @@ USAGE_ERRORS = [
     (("--by", "node"), "--by"),
     (("-u", ""), "a name is empty"),
     (("-u", "ada,,bob"), "a name is empty"),
+    (("-u", "ad\udcffa"), "'ad\\udcffa': not a printable name"),
+    (("-A", "\x1b[31m"), "not a printable name"),
+    (("-S", "\x1b[31m"), "is not a time"),
     (("-S", "yesterweek"), "is not a time"),
     (("-S", "2025-06-02", "-E", "2025-06-01"), "the window ends before it begins"),
     (("-E", "2025-06-01"), "(the default)"),
@@ -189,6 +192,7 @@ def test_usage_errors(ask: Ask, options: tuple[str, ...], message: str) -> None:
     result = ask(*options)
     assert (1, "") == (result.exit_code, result.stdout)
     assert message in result.stderr
+    assert "\x1b" not in result.stderr
 
 
 def test_no_database(tmp_path: Path) -> None:
