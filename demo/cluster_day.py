@@ -78,12 +78,7 @@ class Run:
     @property
     def label(self) -> str:
         """The run as people speak of it."""
-        return f"{self.job_id}, again" if self.restart_count else str(self.job_id)
-
-    @property
-    def gpu_count(self) -> int:
-        """Its GPUs on all nodes."""
-        return sum(len(positions) for positions in self.gpus.values())
+        return f"{self.job_id} #{self.restart_count + 1}" if self.restart_count else str(self.job_id)
 
     @property
     def node_list(self) -> str:
@@ -122,7 +117,7 @@ def _run(
 
 _ALL = tuple(range(GPUS_PER_NODE))
 TWO_NODE_JOB = _run(
-    4701, "LLM training, 2 nodes", ALICE, "gpu", LLM_TRAINING, {"gpu01": _ALL, "gpu02": _ALL}, 0.0, 10.0
+    4701, "LLM on 2 nodes", ALICE, "gpu", LLM_TRAINING, {"gpu01": _ALL, "gpu02": _ALL}, 0.0, 10.0
 )
 # To the hooks, an array's tasks are jobs of their own.
 _ARRAY = tuple(
@@ -133,29 +128,34 @@ _PREEMPTED = _run(
     4709, "preempted, requeued", ALICE, "gpu", TRAINING, {"gpu02": (2, 3)}, 11.0, 5.5, requeued=True
 )
 _SECOND_LIFE = replace(
-    _PREEMPTED, what="second life", submit_second=17.5, length_seconds=8.0, restart_count=1, requeued=False
+    _PREEMPTED,
+    what="second life",
+    submit_second=17.5,
+    length_seconds=8.0,
+    restart_count=1,
+    requeued=False,
 )
 _HALF_SEEN = {"gpu02": (0, 1), "gpu03": (0, 1)}
 DAY = (
     TWO_NODE_JOB,
-    _run(4702, "convolutional network", CAROL, "gpu", CONVOLUTION, {"gpu03": (0, 1)}, 0.4, 9.0),
+    _run(4702, "image recognition", CAROL, "gpu", CONVOLUTION, {"gpu03": (0, 1)}, 0.4, 9.0),
     _run(4703, "notebook, left open", DAVE, "short", IDLE, {"gpu03": (2,)}, 0.8, 9.0),
-    _run(4704, "FP64 molecular dynamics", DAVE, "gpu", DOUBLE_PRECISION, {"gpu03": (3,)}, 1.2, 9.5),
+    _run(4704, "FP64 simulation", DAVE, "gpu", DOUBLE_PRECISION, {"gpu03": (3,)}, 1.2, 9.5),
     *_ARRAY,
     _PREEMPTED,
     _run(
-        *(4710, "a node without prolog", CAROL, "gpu", CONVOLUTION, _HALF_SEEN, 11.4, 6.0),
+        *(4710, "node without prolog", CAROL, "gpu", CONVOLUTION, _HALF_SEEN, 11.4, 6.0),
         without_prolog=("gpu03",),
     ),
     _run(4711, "cancelled early", BOB, "short", FINE_TUNING, {"gpu03": (3,)}, 11.8, 2.0),
     _run(4712, "hot GPU, slow clock", CAROL, "short", HOT_GPU, {"gpu03": (2,)}, 12.2, 8.0),
     _SECOND_LIFE,
     _run(
-        *(4713, "sampler killed half-way", ALICE, "gpu", TRAINING, {"gpu01": (0, 1)}, 18.0, 7.0),
+        *(4713, "sampler killed", ALICE, "gpu", TRAINING, {"gpu01": (0, 1)}, 18.0, 7.0),
         sampler_killed_second=4.0,
     ),
-    _run(4714, "inference, fails at last", BOB, "short", INFERENCE, {"gpu01": (2,)}, 18.4, 7.5, exit_code=1),
-    _run(4715, "fine-tuning, 2 nodes", BOB, "gpu", FINE_TUNING, {"gpu02": (0,), "gpu03": (0,)}, 18.8, 7.5),
+    _run(4714, "inference, fails", BOB, "short", INFERENCE, {"gpu01": (2,)}, 18.4, 7.5, exit_code=1),
+    _run(4715, "tuning on 2 nodes", BOB, "gpu", FINE_TUNING, {"gpu02": (0,), "gpu03": (0,)}, 18.8, 7.5),
 )
 
 

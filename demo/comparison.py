@@ -71,16 +71,20 @@ def _comparison(run: Run, truth: float, row: Mapping[str, Any] | None) -> Compar
 
 def print_comparison(comparisons: Sequence[Comparison], console: Console) -> int:
     """The table and what follows from it. The exit status."""
-    table = Table(title="Truth beside measurement\n", title_justify="left", box=None, pad_edge=False)
+    # Eighty columns are enough for it.
+    table = Table(
+        title="OFU: truth beside measurement\n", title_justify="left", box=None, padding=(0, 1, 0, 0)
+    )
     table.add_column("Job", no_wrap=True)
     table.add_column("What it is")
-    for heading in ("GPUs", "True OFU", "Measured", "± pp", "Off by", "Coverage"):
+    for heading in ("True", "Measured", "± pp", "Off by", "Coverage"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("Reason")
     for comparison in comparisons:
         table.add_row(*_cells(comparison), style="red" if comparison.is_wrong else None)
     console.print()
     console.print(table)
+    console.print()
     return _print_verdict(comparisons, console)
 
 
@@ -88,7 +92,6 @@ def _cells(its: Comparison) -> tuple[str, ...]:
     return (
         its.run.label,
         its.run.what,
-        str(its.run.gpu_count),
         f"{100 * its.true_ofu_ratio:.2f} %",
         "n/a" if its.ofu_ratio is None else f"{100 * its.ofu_ratio:.2f} %",
         "" if its.ofu_error_pp is None else f"{its.ofu_error_pp:.2f}",

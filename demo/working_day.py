@@ -24,7 +24,7 @@ from threading import Condition, Event
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from demo.cluster_day import DAY, NODES, TWO_NODE_JOB, Run
+from demo.cluster_day import DAY, GPUS_PER_NODE, NODES, TWO_NODE_JOB, Run
 from demo.comparison import Comparison, compare, print_comparison
 from demo.nodes import Cluster, stage
 from slurm_ofu.errors import ConfigError, OfuError
@@ -126,7 +126,11 @@ def play(cluster: Cluster, console: Console) -> list[Spans]:
 def _watch(day: WorkingDay, lives: Sequence[Future[Spans]], console: Console) -> None:
     """Show how far the day is until it is over or a run fails."""
     progress = Progress(
-        TextColumn("The day"), BarColumn(), TextColumn("{task.description}"), console=console, transient=True
+        TextColumn("The day"),
+        BarColumn(30),
+        TextColumn("{task.description}"),
+        console=console,
+        transient=True,
     )
     said_at = 0.0
     with progress if console.is_terminal else contextlib.nullcontext():
@@ -182,9 +186,9 @@ def demonstrate(directory: Path, console: Console) -> int:
     cluster.build()
     users, jobs = len({run.user for run in DAY}), len({run.job_id for run in DAY})
     console.print(
-        f"{len(NODES)} nodes with 4 GPUs each, their hooks and configuration in {directory}.\n"
-        f"{users} users run {jobs} jobs in about {_DAY_SECONDS:.0f} seconds. The samplers are real, the"
-        " GPUs are played:\nwhat they truly do is known, and at the end it is held against what was measured."
+        f"{len(NODES)} nodes with {GPUS_PER_NODE} GPUs each, their hooks and configuration in {directory}\n"
+        f"{users} users run {jobs} jobs in about {_DAY_SECONDS:.0f} seconds. The samplers are real, the GPUs"
+        " played:\nwhat those truly did is known, and is shown beside what was measured."
     )
     spans = play(cluster, console)
     await_records(cluster)
@@ -223,9 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _say_goodbye(console: Console, keep: Path | None) -> None:
-    console.print(
-        "\nWhere to go next: README.md to install it on your cluster; ofu-report -h for more reports."
-    )
+    console.print("\nWhere to go next: README.md to install it; ofu-report -h for all its reports.")
     if keep is None:
         console.print("Everything the demo started and wrote is gone again.")
     else:

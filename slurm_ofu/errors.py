@@ -57,3 +57,7 @@ class StoreMissing(StoreError):
 
 class StoreBusy(StoreError):
     """The accounting database was locked for longer than we wait."""
+
+
+class RecordRefused(StoreError):
+    """The accounting database takes other records but never this one."""

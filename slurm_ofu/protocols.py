@@ -54,8 +54,9 @@ class Delivery(Protocol):
     """Where records go from the outbox.
 
     Laws. Handing on the same record twice, also at once, leaves one result. When ``send`` returns,
-    the records are safe with the receiver; when it raises DeliveryError, none may be forgotten.
+    the records are safe with the receiver; when it raises DeliveryError, none may be forgotten; with
+    RecordRefused, one of them will never be taken, and none was.
     """
 
     def send(self, records: Sequence[tuple[NodeRecord, bytes]]) -> None:
-        """Hand on records, each with the bytes it was decoded from; raises DeliveryError."""
+        """Hand on records, each with the bytes it was decoded from; raises DeliveryError or RecordRefused."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_ofu.delivery.directory import SUFFIX, directory_problem
-from slurm_ofu.errors import DeliveryError, RecordError, StoreBusy, StoreError
+from slurm_ofu.errors import DeliveryError, RecordError, RecordRefused
 from slurm_ofu.values import NodeRecord
 
 BATCH = 200  # records per transaction
@@ -30,7 +30,7 @@ def ingest(
     decode: Callable[[bytes], NodeRecord],
     write: Callable[[Sequence[NodeRecord]], None],
 ) -> Ingested:
-    """Store every record in ``directory``. Raises DeliveryError, and StoreBusy with all files kept."""
+    """Store every record in ``directory``. Raises DeliveryError or StoreError with all files kept."""
     if problem := directory_problem(directory):
         raise DeliveryError(problem)
     paths = sorted(path for path in directory.iterdir() if path.suffix == SUFFIX)
@@ -58,9 +58,7 @@ def _store(
         return 0, []
     try:
         write([record for _, record in batch])
-    except StoreBusy:
-        raise
-    except StoreError as error:
+    except RecordRefused as error:
         if len(batch) == 1:
             return 0, [_reject(batch[0][0], str(error))]
         parts = [_store([item], write) for item in batch]

@@ -100,6 +100,16 @@ class Spool:
             with contextlib.suppress(FileNotFoundError):
                 (self.state / f"{tag}.{suffix}").unlink()
 
+    def done_notes(self) -> tuple[tuple[str, str], ...]:
+        """(tag, note) of every run that was finished lately."""
+        notes = []
+        with contextlib.suppress(FileNotFoundError):
+            for path in self.done.iterdir():
+                with contextlib.suppress(OSError):
+                    if path.name.count(".") == 2 and not path.name.startswith("."):
+                        notes.append((path.name, path.read_text(encoding="utf-8", errors="replace")))
+        return tuple(notes)
+
     def waiting(self) -> tuple[Path, ...]:
         """The records in the outbox, oldest first."""
         with contextlib.suppress(FileNotFoundError):
@@ -108,8 +118,10 @@ class Spool:
         return ()
 
     def forget_old(self, now_epoch_s: float | None = None) -> None:
-        """Drop marks of runs that were finished more than a day ago."""
+        """Drop marks of runs that were finished more than a day ago and before every run that goes on:
+        whoever shared a GPU with one of those must stay known."""
         limit = (time.time() if now_epoch_s is None else now_epoch_s) - DONE_KEPT_SECONDS
+        limit = min([limit, *(_modified(path) for path in self.state.glob("*.prolog"))])
         with contextlib.suppress(OSError):
             for path in self.done.iterdir():
                 if _modified(path) < limit:

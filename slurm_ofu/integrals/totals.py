@@ -5,7 +5,7 @@ Until here everything is in active megacycles; here the reference clock turns th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from slurm_ofu.figures.student import NORMAL_QUANTILE, t_quantile
@@ -107,6 +107,7 @@ class Allocation:
     gpu_model: str | None
     mapped_by: str | None
     sm_count: int | None = None
+    sharers: int = 1  # runs that held the GPU at once: each counts for that part of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,7 @@ def gpu_totals(
     """The totals of one GPU. ``died``: the sampler did not live to the job's end."""
     choice = choose(fold, model, given.sm_count, rules.refresh_seconds)
     side = fold.side
-    return GpuTotals(
+    whole = GpuTotals(
         position=given.position,
         reason=_reason(fold, choice, model, rules, died=died),
         # Covered seconds end with the last reading, a moment after the epilog's own clock reading.
@@ -146,6 +147,21 @@ def gpu_totals(
         throttled_thermal_seconds=side.throttled_thermal.known_total,
         throttle_covered_seconds=side.throttled_power.seconds,
     )
+    return split(whole, given.sharers)
+
+
+def split(whole: GpuTotals, sharers: int) -> GpuTotals:
+    """One run's part of a GPU that several held at once: every time and energy divided by their number,
+    so that the runs' sums never exceed the device's (metric.md 6)."""
+    if sharers == 1:
+        return whole
+    parts = {
+        field.name: value / sharers
+        for field in fields(whole)
+        if field.name.endswith(("_seconds", "_joules")) and (value := getattr(whole, field.name)) is not None
+    }
+    reason: Reason = "shared" if whole.reason in ("ok", "short") else whole.reason
+    return replace(whole, reason=reason, **parts)
 
 
 def _at_least_covered(allocated: float | None, choice: Choice | None) -> float | None:
@@ -197,7 +213,9 @@ def _reason(
     if fold.fault is not None:
         return fold.fault  # the latest reading failed: errors until the end
     if choice is None:
-        return "short"
+        # Counters that answered for long and a clock that never did: that is no short run.
+        seen_seconds = max(fold.side.sm_active.seconds, fold.side.utilisation.seconds)
+        return "short" if seen_seconds < 2 * rules.interval_seconds else "source_lost"
     if model is None:
         return "unknown_model"
     if model.max_clock_mhz is not None and _mean_mhz(choice) > model.max_clock_mhz * (1 + CLOCK_TOLERANCE):
@@ -216,31 +234,49 @@ def quarter_sums(
 
     ``allocated``: quarter (epoch // 900) → allocated seconds of one GPU in it.
     """
-    rows = []
-    choices = [
-        choose(fold, model, given.sm_count, refresh_seconds) for fold, given in folds if fold is not None
+    shared = [
+        (choice, given.sharers)
+        for fold, given in folds
+        if fold is not None and (choice := choose(fold, model, given.sm_count, refresh_seconds)) is not None
     ]
-    known = [choice for choice in choices if choice is not None]
-    quarters = set(allocated).union(*(choice.series.quarters for choice in known))
-    for quarter in sorted(quarters):
-        here = [
-            (choice, choice.series.quarters[quarter]) for choice in known if quarter in choice.series.quarters
-        ]
-        reference = model.reference_clock_mhz if model and here else None
-        rows.append(
-            QuarterSums(
-                gpu_model=gpu_model,
-                start_epoch_s=quarter * 900,
-                allocated_seconds=allocated.get(quarter, 0.0) * len(folds),
-                covered_seconds=sum(sums.covered_seconds for _, sums in here),
-                tensor_active_seconds=sum(sums.tensor_active_seconds for _, sums in here),
-                tensor_ref_seconds=reference
-                and sum(sums.tensor_megacycles / choice.scale for choice, sums in here) / reference,
-                tensor_ref_error_seconds=reference
-                and sum(_quarter_sigma(choice, sums.variance) for choice, sums in here) / reference,
-            )
+    quarters = set(allocated).union(*(choice.series.quarters for choice, _ in shared))
+    parts = sum(1 / given.sharers for _, given in folds)
+    reference_mhz = model.reference_clock_mhz if model else None
+    return tuple(
+        _quarter(quarter, shared, gpu_model, reference_mhz, allocated.get(quarter, 0.0) * parts)
+        for quarter in sorted(quarters)
+    )
+
+
+def _quarter(
+    quarter: int,
+    shared: Sequence[tuple[Choice, int]],
+    gpu_model: str | None,
+    reference_mhz: float | None,
+    allocated_seconds: float,
+) -> QuarterSums:
+    here = [
+        (choice, choice.series.quarters[quarter], sharers)
+        for choice, sharers in shared
+        if quarter in choice.series.quarters
+    ]
+    tensor_ref = tensor_ref_error = None
+    if reference_mhz is not None and here:
+        tensor_ref = (
+            sum(sums.tensor_megacycles / choice.scale / n for choice, sums, n in here) / reference_mhz
         )
-    return tuple(rows)
+        sigmas = (_quarter_sigma(choice, sums.variance) / n for choice, sums, n in here)
+        tensor_ref_error = sum(sigmas) / reference_mhz
+    covered_seconds = sum(sums.covered_seconds / n for _, sums, n in here)
+    return QuarterSums(
+        gpu_model=gpu_model,
+        start_epoch_s=quarter * 900,
+        allocated_seconds=max(allocated_seconds, covered_seconds),  # as for the whole run
+        covered_seconds=covered_seconds,
+        tensor_active_seconds=sum(sums.tensor_active_seconds / n for _, sums, n in here),
+        tensor_ref_seconds=tensor_ref,
+        tensor_ref_error_seconds=tensor_ref_error,
+    )
 
 
 def _quarter_sigma(choice: Choice, variance: float) -> float:

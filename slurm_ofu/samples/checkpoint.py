@@ -56,5 +56,5 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
             raise StateError("the checkpoint was written by another version and cannot be read")
         gpus = tuple(GpuState(**gpu) for gpu in table.pop("gpus"))
         return Checkpoint(**{**table, "gpus": gpus, "health": SamplerHealth(**table["health"])})
-    except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StateError(f"not a checkpoint: {error!r}") from error

@@ -99,7 +99,10 @@ class Sampler:
         for gpu in self._gpus.values():
             self.source.read(gpu.device)
             gpu.clock_before_mhz = self.source.sm_clock_mhz(gpu.device)
-        stopped = self.clock.wait_until(self._earliest_ns(self.clock.boottime_ns()))
+        earliest_ns = self._earliest_ns(self.clock.boottime_ns())
+        stopped = self.clock.wait_until(earliest_ns)
+        if stopped:
+            self.clock.wait_until(earliest_ns)  # a stop brings no two readings too close together
         self._read_clocks()
         self._read_all()
         return stopped

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from slurm_ofu.errors import OfuError, StoreBusy, StoreError, StoreMissing
+from slurm_ofu.errors import OfuError, RecordRefused, StoreBusy, StoreError, StoreMissing
 from slurm_ofu.store.connection import connection, translated, user_version, wait_until
 from slurm_ofu.store.facts import facts_of
 from slurm_ofu.store.identity import StoredRun, certain_run, claim_of, epilog_run, uncertain_run
@@ -85,7 +85,7 @@ class SqliteStore:
         """Store records: all of them or, when it raises, none.
 
         Writing a record again changes nothing. Raises StoreBusy where trying again later may help,
-        and StoreError where it does not.
+        RecordRefused where one of them is never taken, StoreError where none can be.
         """
         deadline = time.monotonic() + self.wait_seconds
         if records and not self._written(records, deadline):
@@ -146,7 +146,7 @@ class SqliteStore:
                 touched |= self._take(opened, record)
             except (*_REFUSALS, OverflowError, ValueError, StoreError) as error:
                 key = record.job.key
-                raise StoreError(
+                raise RecordRefused(
                     f"{self.path}: refuses the record of job {key.job_id} ({key.cluster}) on"
                     f" {record.node_name}: {error}"
                 ) from error

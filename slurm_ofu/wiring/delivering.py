@@ -8,7 +8,7 @@ from pathlib import Path
 from slurm_ofu.config import url_path
 from slurm_ofu.delivery.directory import DirectoryDelivery
 from slurm_ofu.delivery.spool import Spool
-from slurm_ofu.errors import DeliveryError, RecordError, StateError, StoreBusy, StoreError
+from slurm_ofu.errors import DeliveryError, RecordError, RecordRefused, StateError, StoreError
 from slurm_ofu.protocols import Delivery
 from slurm_ofu.records.codec import decode
 from slurm_ofu.slurm.hostlists import expand
@@ -29,7 +29,9 @@ class StoreDelivery:
         """Store the records, all of them or none."""
         try:
             self.store.write([record for record, _ in records])
-        except (StoreBusy, StoreError) as error:
+        except RecordRefused:
+            raise
+        except StoreError as error:
             raise DeliveryError(str(error)) from error
 
 
@@ -100,11 +102,11 @@ def deliver(spool: Spool, config: Config, paths: Sequence[Path] | None = None) -
     for begin in range(0, len(waiting), BATCH):
         batch = [item for path in waiting[begin : begin + BATCH] if (item := _read(path, problems))]
         try:
-            sent += _send(delivery, batch)
+            sent += _send(delivery, batch, problems)
         except DeliveryError as error:
             problems.append(str(error))
             break
-    left = len(spool.waiting()) if paths is None else len(waiting) - sent
+    left = len(spool.waiting() if paths is None else [path for path in waiting if path.exists()])
     return Delivered(finished=0, sent=sent, left=left, problems=tuple(problems))
 
 
@@ -115,16 +117,29 @@ def _read(path: Path, problems: list[str]) -> tuple[Path, NodeRecord, bytes] | N
     except FileNotFoundError:
         return None  # somebody else delivered it
     except (OSError, RecordError) as error:
-        problems.append(f"{path.name}: {error}")
-        with contextlib.suppress(OSError):
-            path.replace(path.with_suffix(".rejected"))
+        _set_aside(path, f"{path.name}: {error}", problems)
         return None
 
 
-def _send(delivery: Delivery, batch: Sequence[tuple[Path, NodeRecord, bytes]]) -> int:
+def _send(delivery: Delivery, batch: Sequence[tuple[Path, NodeRecord, bytes]], problems: list[str]) -> int:
+    """Hand on a batch. One record that the receiver never takes does not hold up the others."""
     if not batch:
         return 0
-    delivery.send([(record, data) for _, record, data in batch])
+    try:
+        delivery.send([(record, data) for _, record, data in batch])
+    except RecordRefused as error:
+        if len(batch) > 1:
+            return sum(_send(delivery, [item], problems) for item in batch)
+        _set_aside(batch[0][0], str(error), problems)
+        return 0
     for path, _, _ in batch:
         path.unlink(missing_ok=True)
     return len(batch)
+
+
+def _set_aside(path: Path, why: str, problems: list[str]) -> None:
+    """Keep what cannot be delivered where a person finds it and no attempt does."""
+    aside = path.with_suffix(".rejected")
+    problems.append(f"{why}; kept as {aside}")
+    with contextlib.suppress(OSError):
+        path.replace(aside)

@@ -5,7 +5,7 @@ reboot. Facts come from ``delivery.spool``, sums from ``integrals``, the record 
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slurm_ofu import __version__
@@ -17,7 +17,9 @@ from slurm_ofu.integrals.totals import Allocation, Rules, gpu_totals, quarter_su
 from slurm_ofu.records.build import node_record, seconds_per_quarter
 from slurm_ofu.records.codec import encode
 from slurm_ofu.samples.checkpoint import Checkpoint, GpuState, decode_checkpoint
+from slurm_ofu.slurm.gpu_order import parse_positions
 from slurm_ofu.slurm.job_env import exit_code, job_of, node_name, parse_facts
+from slurm_ofu.slurm.sharing import Holding, sharers
 from slurm_ofu.values import (
     Config,
     GpuTotals,
@@ -84,7 +86,8 @@ def assemble(
     job = job_of(prolog, epilog or (None if prolog else first), config.cluster_name)
     end = _end(prolog, epilog, checkpoint, first)
     held = None if prolog is None or end.uptime_ns is None else (end.uptime_ns - prolog.uptime_ns) / 1e9
-    gpus = _gpus(checkpoint, job.gpu_positions, config, held, prolog is not None)
+    shared = _sharers(spool, tag, first.boot_id, job.gpu_positions, end.uptime_ns)
+    gpus = _gpus(checkpoint, job.gpu_positions, config, held, prolog is not None, shared)
     record = node_record(
         job=job,
         node_name=node_name(first),
@@ -93,16 +96,54 @@ def assemble(
         end_epoch_s=end.epoch_s,
         exit_code=exit_code(epilog),
         gpus=gpus,
-        quarters=_quarters(checkpoint, config, gpus, end.epoch_s, held),
+        quarters=_quarters(checkpoint, config, gpus, end.epoch_s, held, shared),
         health=checkpoint.health if checkpoint else SamplerHealth(),
         software_version=__version__,
     )
-    return record, _done_note(epilog)
+    return record, _done_note(epilog, first.boot_id, job.gpu_positions, end.uptime_ns)
 
 
-def _done_note(epilog: HookFacts | None) -> str:
+def _done_note(
+    epilog: HookFacts | None, boot_id: str, positions: Sequence[int], end_uptime_ns: int | None
+) -> str:
+    """What stays known of a finished run for a day: what a second epilog would say, and what it held."""
     said = epilog.environment if epilog else {}
-    return f"{said.get('SLURM_JOB_RESTART_COUNT', '0')} {said.get('SLURM_JOB_START_TIME', '-')}"
+    held = ",".join(map(str, positions)) or "-"
+    end = 0 if end_uptime_ns is None else end_uptime_ns // 10**7
+    restart, began = said.get("SLURM_JOB_RESTART_COUNT", "0"), said.get("SLURM_JOB_START_TIME", "-")
+    return f"{restart} {began} {boot_id or '-'} {end} {held}"
+
+
+def _sharers(
+    spool: Spool, tag: str, boot_id: str, positions: Sequence[int], end_uptime_ns: int | None
+) -> Mapping[int, int]:
+    """Position → how many runs of this node held it at once, from what the spool knows of the others."""
+    end = float("inf") if end_uptime_ns is None else end_uptime_ns / 1e9
+    run = Holding(positions=frozenset(positions), start_seconds=_start(tag), end_seconds=end)
+    others = [_active(spool, other, boot_id) for other in spool.tags() if other != tag]
+    others += [_finished(other, note, boot_id) for other, note in spool.done_notes() if other != tag]
+    return sharers(run, [other for other in others if other is not None])
+
+
+def _start(tag: str) -> float:
+    return int(tag.rpartition(".")[2]) / 100
+
+
+def _active(spool: Spool, tag: str, boot_id: str) -> Holding | None:
+    prolog, epilog = read_facts(spool, tag, "prolog"), read_facts(spool, tag, "epilog")
+    if prolog is None or prolog.boot_id != boot_id:
+        return None
+    positions = parse_positions(prolog.environment.get("SLURM_JOB_GPUS", "")) or ()
+    end = float("inf") if epilog is None else epilog.uptime_ns / 1e9
+    return Holding(positions=frozenset(positions), start_seconds=_start(tag), end_seconds=end)
+
+
+def _finished(tag: str, note: str, boot_id: str) -> Holding | None:
+    words = note.split()
+    if len(words) != 5 or words[2] != boot_id or not words[3].isdecimal():
+        return None
+    positions = parse_positions(words[4]) or ()
+    return Holding(positions=frozenset(positions), start_seconds=_start(tag), end_seconds=int(words[3]) / 100)
 
 
 def _saved(spool: Spool, tag: str) -> Checkpoint | None:
@@ -144,13 +185,19 @@ def _gpus(
     config: Config,
     held: float | None,
     prolog_ran: bool,
+    shared: Mapping[int, int],
 ) -> tuple[GpuTotals, ...]:
     if checkpoint is None:
         reason = _reason_without_sampler(held, prolog_ran, config.sampler.interval_seconds)
         return tuple(
-            GpuTotals(position=position, reason=reason, allocated_seconds=held) for position in positions
+            GpuTotals(
+                position=position,
+                reason=reason,
+                allocated_seconds=None if held is None else held / shared.get(position, 1),
+            )
+            for position in positions
         )
-    return tuple(_gpu(gpu, checkpoint, config, held) for gpu in checkpoint.gpus)
+    return tuple(_gpu(gpu, checkpoint, config, held, shared) for gpu in checkpoint.gpus)
 
 
 def _reason_without_sampler(held: float | None, prolog_ran: bool, interval_seconds: float) -> Reason:
@@ -160,19 +207,22 @@ def _reason_without_sampler(held: float | None, prolog_ran: bool, interval_secon
     return "short" if held is not None and held < 2 * interval_seconds else "sampler_died"
 
 
-def _gpu(state: GpuState, checkpoint: Checkpoint, config: Config, held: float | None) -> GpuTotals:
+def _gpu(
+    state: GpuState, checkpoint: Checkpoint, config: Config, held: float | None, shared: Mapping[int, int]
+) -> GpuTotals:
+    given = _allocation(state, held, shared)
     if state.fold is None:
         return GpuTotals(
             position=state.position,
             reason=state.reason or "sampler_died",
-            allocated_seconds=held,
+            allocated_seconds=None if held is None else held / given.sharers,
             uuid=state.uuid,
             gpu_model=state.gpu_model,
             mapped_by=state.mapped_by,
         )
     return gpu_totals(
         GpuFold.from_state(dict(state.fold)),
-        _allocation(state, held),
+        given,
         find_model(state.gpu_model, config.gpu_models),
         Rules(interval_seconds=checkpoint.interval_seconds, refresh_seconds=checkpoint.refresh_seconds),
         died=not checkpoint.ended,
@@ -180,7 +230,7 @@ def _gpu(state: GpuState, checkpoint: Checkpoint, config: Config, held: float | 
     )
 
 
-def _allocation(state: GpuState, held: float | None) -> Allocation:
+def _allocation(state: GpuState, held: float | None, shared: Mapping[int, int]) -> Allocation:
     return Allocation(
         position=state.position,
         allocated_seconds=held,
@@ -188,6 +238,7 @@ def _allocation(state: GpuState, held: float | None) -> Allocation:
         gpu_model=state.gpu_model,
         mapped_by=state.mapped_by,
         sm_count=state.sm_count,
+        sharers=shared.get(state.position, 1),
     )
 
 
@@ -197,13 +248,14 @@ def _quarters(
     gpus: Sequence[GpuTotals],
     end_epoch_s: float,
     held: float | None,
+    shared: Mapping[int, int],
 ) -> tuple[QuarterSums, ...]:
     allocated = seconds_per_quarter(end_epoch_s - held, end_epoch_s) if held is not None else {}
     states = checkpoint.gpus if checkpoint else tuple(GpuState(position=gpu.position) for gpu in gpus)
     rows: list[QuarterSums] = []
     for name in dict.fromkeys(state.gpu_model for state in states):
         folds = [
-            (GpuFold.from_state(dict(state.fold)) if state.fold else None, _allocation(state, held))
+            (GpuFold.from_state(dict(state.fold)) if state.fold else None, _allocation(state, held, shared))
             for state in states
             if state.gpu_model == name
         ]

@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from slurm_ofu.integrals.gpu_fold import GpuFold
 from slurm_ofu.integrals.totals import Allocation, Rules, gpu_totals
@@ -12,6 +15,11 @@ H100 = GpuModel(
     name="H100 80GB HBM3", sm_count=132, reference_clock_mhz=1830.0, max_clock_mhz=1980.0, status="verified"
 )
 RULES = Rules(interval_seconds=10.0, refresh_seconds=0.1)
+
+
+def near(value: float, *, within: float | None = None) -> Any:
+    """A number that may differ by rounding, or by ``within``; fits into a tuple of other things."""
+    return pytest.approx(value, abs=within)
 
 
 def reading(since_s: float | None, taken_s: float, tensor: float | None = 0.5) -> Reading:

@@ -53,13 +53,12 @@ def in_step(random: Random) -> Pattern:
 
 def bursty(random: Random) -> Pattern:
     """Bursts and idle stretches of random length; the idle clock falls to 345 MHz or stays up."""
-    idle_mhz = random.choice((345.0, 1980.0))
+    idle_mhz, mean_s = random.choice((345.0, 1980.0)), random.choice((0.1, 0.5, 3.0))
     parts = []
     for _ in range(12):
-        parts.append(
-            segment(random.expovariate(1 / 3) + 0.05, random.uniform(0.3, 1), random.uniform(1400, 1900))
-        )
-        parts.append(segment(random.expovariate(1 / 3) + 0.05, 0.0, idle_mhz))
+        busy_s, free_s = (random.expovariate(1 / mean_s) + 0.01 for _ in range(2))
+        parts.append(segment(busy_s, random.uniform(0.3, 1), random.uniform(1400, 1900)))
+        parts.append(segment(free_s, 0.0, idle_mhz))
     return Pattern(parts)
 
 
@@ -72,10 +71,12 @@ def slow_drift(random: Random) -> Pattern:
 
 def clock_coupled(random: Random) -> Pattern:
     """Clock and activity move together: the more tensor work, the lower the clock that power allows."""
-    parts = []
+    parts, longest_s = [], random.choice((0.3, 1.0, 5.0))
     for _ in range(15):
         tensor = random.random()
-        parts.append(segment(random.uniform(0.2, 5), tensor, 1980 - 700 * tensor * random.uniform(0.8, 1)))
+        parts.append(
+            segment(random.uniform(0.05, longest_s), tensor, 1980 - 700 * tensor * random.uniform(0.8, 1))
+        )
     return Pattern(parts)
 
 

@@ -6,7 +6,7 @@ from statistics import fmean, variance
 import pytest
 
 from slurm_ofu.integrals.intervals import sampled_interval
-from tests.integrals.examples import sample
+from tests.integrals.examples import near, sample
 
 CLOCKS = (1830.0, 1755.0, 1980.0, 1200.0, 345.0, 1740.0, 1725.0, 1830.0, 1905.0, 1500.0)
 
@@ -68,7 +68,7 @@ def test_a_single_reading_has_no_spread() -> None:
     assert None is sampled_interval(sample(0.0, 10.0, clocks=[1830.0]), None)
     its = sampled_interval(sample(0.0, 10.0, tensor=0.5, clocks=[1830.0]), 1800.0)
     assert its is not None
-    assert (1.0, pytest.approx(25.0 * (450.0 + 18.75))) == (its.degrees, its.variance)
+    assert (1.0, near(25.0 * (450.0 + 18.75))) == (its.degrees, its.variance)
 
 
 def test_interval_lies_between_the_two_good_readings() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from slurm_ofu.integrals.side import SideSums
-from tests.integrals.examples import reading
+from tests.integrals.examples import near, reading
 
 
 def summed(*steps: tuple[float, dict[str, Any]]) -> SideSums:
@@ -44,7 +44,7 @@ def test_each_figure_has_its_own_coverage() -> None:
         (30, {"sm_active_ratio": 0.0, "dram_active_ratio": 0.4}),
     )
     assert (5.0, 20.0) == (its.sm_active.known_total, its.sm_active.seconds)
-    assert (pytest.approx(6.0), 20.0) == (its.dram_active.known_total, its.dram_active.seconds)
+    assert (near(6.0), 20.0) == (its.dram_active.known_total, its.dram_active.seconds)
 
 
 def test_energy_counter_that_starts_anew() -> None:
