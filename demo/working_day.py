@@ -89,6 +89,8 @@ class WorkingDay:
     def _holding(self, gpus: set[tuple[str, int]]) -> Iterator[None]:
         with self._changed:
             self._changed.wait_for(lambda: self.broken_off.is_set() or not gpus & self._busy)
+            if self.broken_off.is_set():
+                raise DayEnded
             self._busy |= gpus
             self.running += 1
         try:
@@ -168,7 +170,7 @@ def show_reports(console: Console, environment: Mapping[str, str]) -> None:
     """Three reports, as anybody would ask for them."""
     groups = [["-a", "-S", _SINCE, "--by", by] for by in ("user", "partition")]
     for options in (*groups, ["-j", str(TWO_NODE_JOB.job_id)]):
-        console.print(f"\n[bold]$ ofu-report {shlex.join(options)}[/bold]")
+        console.print(f"\n$ ofu-report {shlex.join(options)}", style="bold")
         sys.stdout.flush()
         subprocess.run([report_command(), *options], env=environment, check=True)
 
@@ -212,7 +214,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     keep: Path | None = parser.parse_args(arguments).keep
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _interrupt)
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL, highlight=False)
+    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
+    console = Console(width=width, highlight=False, markup=False)
     try:
         with stage(keep) as directory:
             status = demonstrate(directory, console)

@@ -175,6 +175,8 @@ def _section(body: Mapping[str, Any], keys: Mapping[str, Key], where: str) -> di
         if problem := key.check(value):
             raise ConfigError(f"{where} {name} = {value!r}: {problem}")
         values[key.field] = float(value) if float in key.kinds else value
+    if values.get("database_group") == "":
+        values["database_group"] = None
     return values
 
 

@@ -10,6 +10,7 @@ from slurm_ofu.config import load_config, url_path
 from slurm_ofu.delivery.inbox import ingest
 from slurm_ofu.errors import UsageError
 from slurm_ofu.records.codec import decode
+from slurm_ofu.wiring.database import prepare_database
 from slurm_ofu.wiring.delivering import open_store
 
 
@@ -17,6 +18,17 @@ from slurm_ofu.wiring.delivering import open_store
 @click.version_option(__version__, prog_name="ofu-admin")
 def main() -> None:
     """Look after the accounting database."""
+
+
+@main.command("init")
+@config_option
+def init_command(config: str | None) -> None:
+    """Create the accounting database, or bring it up to date, and give it to its readers' group.
+
+    Not needed for a start: the first record creates it too. Run it after an upgrade, and when the group
+    in the configuration was created or changed.
+    """
+    click.echo(prepare_database(load_config(config)))
 
 
 @main.command("ingest")

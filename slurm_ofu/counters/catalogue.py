@@ -1,6 +1,7 @@
 """Name of a counter source → how to open it. Sources are imported only when asked for."""
 
 from slurm_ofu.config import url_path
+from slurm_ofu.errors import SourceError
 from slurm_ofu.protocols import CounterSource
 
 
@@ -15,6 +16,8 @@ def open_source(name: str, *, job_id: int, nvml_library: str) -> CounterSource:
         from slurm_ofu.counters.replay import open_replay
 
         return open_replay(url_path(name))
-    from slurm_ofu.counters.nvml import NvmlSource  # "nvml", and what "auto" finds so far
-
+    try:
+        from slurm_ofu.counters.nvml import NvmlSource  # "nvml", and what "auto" finds so far
+    except ImportError as error:
+        raise SourceError(f"NVML cannot be used: {error}; install nvidia-ml-py") from error
     return NvmlSource(nvml_library)

@@ -16,7 +16,7 @@ from typing import Any
 import pynvml
 
 from slurm_ofu.errors import SourceError
-from slurm_ofu.values import DeviceIdentity, Reading
+from slurm_ofu.values import DeviceIdentity, Reading, Reason
 
 # GPM metric ids, as plain integers: an older nvidia-ml-py has no names for the newest.
 SM_ACTIVE, ANY_TENSOR, DRAM_ACTIVE = 2, 5, 10
@@ -74,11 +74,11 @@ class NvmlSource:
     def _prepare(self, gpu: _Gpu) -> bool:
         """Allocate what reading this GPU needs, once; True where GPM answers."""
         if gpu.older is None and "gpm" not in gpu.never:
-            if _gpm_supported(gpu.handle):
-                gpu.older, gpu.newer = pynvml.nvmlGpmSampleAlloc(), pynvml.nvmlGpmSampleAlloc()
-                gpu.metrics = _metrics((*GAUGES, *CYCLES))
-            else:
+            support = self._ask(gpu, "gpm", pynvml.nvmlGpmQueryDeviceSupport)
+            if support is not None and support.isSupportedDevice != 1:
                 gpu.never.add("gpm")
+            elif support is not None:
+                _allocate(gpu)
         return gpu.older is not None
 
     def read(self, device: DeviceIdentity) -> Reading:
@@ -89,7 +89,8 @@ class NvmlSource:
         since = gpu.since_ns
         taken = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         if not has_gpm:
-            return Reading(since_ns=None, taken_ns=taken, **values, fault="no_source")
+            why: Reason = "no_source" if "gpm" in gpu.never else "source_lost"
+            return Reading(since_ns=None, taken_ns=taken, **values, fault=why)
         if not _succeeds(pynvml.nvmlGpmSampleGet, gpu.handle, gpu.newer):
             return Reading(since_ns=since, taken_ns=taken, **values, fault="source_lost")
         if since is None:
@@ -121,8 +122,8 @@ class NvmlSource:
     def _metrics_of(self, gpu: _Gpu) -> dict[int, float | None] | None:
         """Metric id → value between the two samples; ``None`` when the call as a whole failed.
 
-        Whether ids 248 and 250 answer is found the first time: an older driver refuses them one by
-        one, or the whole call with them.
+        Whether ids 248 and 250 answer is found the first time that the others do: an older driver refuses
+        them one by one, or the whole call with them.
         """
         found = self._ask_metrics(gpu)
         if "cycles" in gpu.never or "cycles" in gpu.known:
@@ -131,9 +132,15 @@ class NvmlSource:
             gpu.known.add("cycles")
             self.has_cycles = True
             return found
-        gpu.never.add("cycles")
-        gpu.metrics = _metrics(GAUGES)
-        return self._ask_metrics(gpu) if found is None else found
+        if found is None:
+            gpu.metrics = _metrics(GAUGES)
+            found = self._ask_metrics(gpu)
+        if found is None or found[ANY_TENSOR] is None:
+            gpu.metrics = _metrics((*GAUGES, *CYCLES))  # it was not these ids that failed
+        else:
+            gpu.metrics = _metrics(GAUGES)
+            gpu.never.add("cycles")
+        return found
 
     @staticmethod
     def _ask_metrics(gpu: _Gpu) -> dict[int, float | None] | None:
@@ -230,9 +237,16 @@ def _identity(index: int, handle: Any) -> DeviceIdentity | None:
     )
 
 
-def _gpm_supported(handle: Any) -> bool:
-    found = _quiet(pynvml.nvmlGpmQueryDeviceSupport, handle)
-    return found is not None and found.isSupportedDevice == 1
+def _allocate(gpu: _Gpu) -> None:
+    """Both samples and the request, or neither."""
+    samples = [_quiet(pynvml.nvmlGpmSampleAlloc), _quiet(pynvml.nvmlGpmSampleAlloc)]
+    if None in samples:
+        for sample in samples:
+            if sample is not None:
+                _quiet(pynvml.nvmlGpmSampleFree, sample)
+        return
+    gpu.older, gpu.newer = samples
+    gpu.metrics = _metrics((*GAUGES, *CYCLES))
 
 
 def _metrics(ids: tuple[int, ...]) -> Any:

@@ -43,6 +43,9 @@ class OwnScope:
         self._why_not = "stayed: no systemd here"
         if not systemd.is_dir():
             return
+        if os.geteuid() != 0:
+            self._why_not = "stayed: not root"
+            return
         try:
             self._child = subprocess.Popen(
                 scope_request(busctl, name, os.getpid()),
@@ -69,6 +72,7 @@ def scope_request(busctl: str, name: str, pid: int) -> list[str]:
     return [
         busctl,
         "--timeout=20",
+        "--allow-interactive-authorization=no",
         "call",
         "org.freedesktop.systemd1",
         "/org/freedesktop/systemd1",

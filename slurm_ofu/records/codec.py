@@ -1,8 +1,8 @@
 """A record ↔ bytes: compact JSON under zlib, with a format number.
 
 What equals its default is left out; the time-line and the quarter hours are columns of whole numbers
-(1/10,000 and milliseconds), because columns compress. Decoding checks every type: records cross
-machines, and a malformed one must be refused before it reaches a database.
+(1/10,000 and milliseconds; quarter hours by their distance), because columns compress. Decoding checks
+every type: records cross machines, and a malformed one must be refused before it reaches a database.
 """
 
 import json
@@ -11,6 +11,7 @@ import types
 import zlib
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
+from itertools import accumulate
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from slurm_ofu.errors import RecordError
@@ -32,20 +33,28 @@ def encode(record: NodeRecord) -> bytes:
 def decode(data: bytes) -> NodeRecord:
     """The record in some bytes. Raises RecordError for anything that :func:`encode` did not make."""
     try:
-        unpacker = zlib.decompressobj()
-        text = unpacker.decompress(data, SIZE_LIMIT)
-        if unpacker.unconsumed_tail or not unpacker.eof:
-            raise RecordError("not a record: truncated, or larger than any record")
-        table = json.loads(text)
-    except (zlib.error, ValueError, RecursionError) as error:
+        table = json.loads(_unpacked(data))
+        if not isinstance(table, dict) or type(table.get("format")) is not int:
+            raise RecordError("not a record: no format number")
+        if table["format"] != FORMAT:
+            raise RecordError(
+                f"record format {table['format']} is not known here (this version reads {FORMAT})"
+            )
+        record = _value(NodeRecord, table.get("record"), "record")
+    except (zlib.error, ValueError, RecursionError, OverflowError) as error:
         raise RecordError(f"not a record: {error}") from error
-    if not isinstance(table, dict) or not isinstance(table.get("format"), int):
-        raise RecordError("not a record: no format number")
-    if table["format"] != FORMAT:
-        raise RecordError(f"record format {table['format']} is not known here (this version reads {FORMAT})")
-    record = _value(NodeRecord, table.get("record"), "record")
     assert isinstance(record, NodeRecord)
     return record
+
+
+def _unpacked(data: bytes) -> bytes:
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(data, SIZE_LIMIT)
+    if unpacker.unconsumed_tail or not unpacker.eof:
+        raise RecordError("not a record: truncated, or larger than any record")
+    if unpacker.unused_data:
+        raise RecordError("not a record: something follows it")
+    return text
 
 
 def _plain(value: Any) -> Any:
@@ -86,9 +95,14 @@ def _in_units(reference: float | None, seconds: float) -> int:
 def _plain_quarters(rows: tuple[QuarterSums, ...]) -> dict[str, list[Any]]:
     return {
         "gpu_model": [row.gpu_model for row in rows],
-        "quarter": [row.start_epoch_s // 900 for row in rows],
+        "quarter": _steps([row.start_epoch_s // 900 for row in rows]),
         **{name: [_milli(getattr(row, name)) for row in rows] for name in _QUARTER_SECONDS},
     }
+
+
+def _steps(numbers: list[int]) -> list[int]:
+    """The first number, and from each to the next: mostly ones, which take no room."""
+    return [number - before for before, number in zip([0, *numbers], numbers, strict=False)]
 
 
 def _milli(seconds: float | None) -> int | None:
@@ -128,7 +142,15 @@ def _value(kind: Any, value: Any, where: str) -> Any:
     if kind is float:
         good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
         return float(_checked(value, good, where))
-    return _checked(value, isinstance(value, kind) and (kind is bool or not isinstance(value, bool)), where)
+    good = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    return _checked(value, good and _storable(value), where)
+
+
+def _storable(value: Any) -> bool:
+    """Databases hold whole numbers of 64 bits, and text that has an encoding."""
+    if isinstance(value, str):
+        return not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
 
 
 def _checked(value: Any, good: bool, where: str) -> Any:
@@ -186,7 +208,8 @@ def _timeline(value: Any, where: str) -> Timeline:
 
 
 def _quarters(value: dict[str, Any], where: str) -> tuple[QuarterSums, ...]:
-    quarters = [_value(int, item, where) for item in _numbers(value.get("quarter"), where)]
+    steps = [_value(int, item, where) for item in _numbers(value.get("quarter"), where)]
+    quarters = list(accumulate(steps))
     columns = {name: _numbers(value.get(name), where, len(quarters)) for name in _QUARTER_SECONDS}
     models = _checked(value.get("gpu_model"), isinstance(value.get("gpu_model"), list), where)
     _checked(models, len(models) == len(quarters), where)

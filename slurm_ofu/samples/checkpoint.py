@@ -7,7 +7,7 @@ format number says whether the version that finds it can read it.
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from slurm_ofu.errors import StateError
@@ -44,8 +44,18 @@ class Checkpoint:
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     """The bytes that go to disk."""
-    table = {"format": FORMAT, **asdict(checkpoint)}
+    table = {
+        "format": FORMAT,
+        **_fields(checkpoint),
+        "gpus": [_fields(gpu) for gpu in checkpoint.gpus],
+        "health": _fields(checkpoint.health),
+    }
     return zlib.compress(json.dumps(table, separators=(",", ":")).encode(), 1)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """Field → value as it is: ``asdict`` would copy the folds, thousands of numbers."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint:

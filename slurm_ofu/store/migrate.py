@@ -111,6 +111,16 @@ def _make_file(path: Path, group_id: int | None, world_readable: bool) -> None:
         raise StoreError(f"{path}: cannot make the file: {error.strerror}") from error
 
 
+def hand_over(path: Path, *, group: str | None, world_readable: bool) -> None:
+    """Give an existing database and its directory the owner's group and mode that new ones get."""
+    group_id = None if group is None else _group_id(group)
+    try:
+        _hand_over(path.parent, group_id, 0o755 if world_readable else 0o750)
+        _hand_over(path, group_id, 0o644 if world_readable else 0o640)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be given to its readers: {error.strerror}") from error
+
+
 def _hand_over(path: Path, group_id: int | None, mode: int) -> None:
     if group_id is not None:
         os.chown(path, -1, group_id)
@@ -121,7 +131,9 @@ def _group_id(name: str) -> int:
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError as error:
-        raise StoreError(f"group {name!r} does not exist: create it, or set database_group") from error
+        raise StoreError(
+            f"group {name!r} does not exist: groupadd --system {name}, or set [database] group"
+        ) from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,10 +9,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
-from slurm_ofu.errors import StoreError
+from slurm_ofu.errors import StoreBusy, StoreError
 from slurm_ofu.store.connection import connection, translated, user_version, wait_until
+from slurm_ofu.store.playback import journal_path, played_back
 from slurm_ofu.store.queries import COUNT, GPUS, NODES, labels_query, runs_query, usage_query
 from slurm_ofu.store.rows import HEALTH_FIELDS, gpu_from_row
 from slurm_ofu.store.schema import SCHEMA_VERSION
@@ -31,7 +32,8 @@ from slurm_ofu.values import (
 
 _Answer = TypeVar("_Answer")
 _Parameters = list[str | int | float]
-_HOT_JOURNAL_PAUSE_SECONDS: Final = 0.05
+_JOURNAL_PAUSE_SECONDS: Final = 0.05
+_JOURNAL_PATIENCE_SECONDS: Final = 0.5  # a living writer is done with its journal by then
 
 
 class Reader:
@@ -79,27 +81,43 @@ class Reader:
     def _answer(self, question: Callable[[sqlite3.Connection], _Answer]) -> _Answer:
         """Ask within one read transaction; wait for writers up to the deadline."""
         deadline = time.monotonic() + self.wait_seconds
+        patience = min(deadline, time.monotonic() + _JOURNAL_PATIENCE_SECONDS)
         with translated(self.path):
             while True:
                 try:
-                    with connection(self.path, "ro") as opened:
-                        wait_until(opened, deadline)
-                        opened.execute("BEGIN")
-                        self._check_version(opened)
-                        return question(opened)
+                    return self._ask(self.path, "ro", deadline, question)
                 except sqlite3.OperationalError as error:
                     if not self._journal_in_the_way(error):
                         raise
-                    if time.monotonic() > deadline:
-                        raise self._hot_journal() from error
-                time.sleep(_HOT_JOURNAL_PAUSE_SECONDS)
+                if time.monotonic() > patience:
+                    try:
+                        with played_back(self.path) as copy:
+                            return self._ask(copy, "rw", deadline, question)
+                    except StoreBusy:
+                        if time.monotonic() > deadline:
+                            raise
+                time.sleep(_JOURNAL_PAUSE_SECONDS)
+
+    def _ask(
+        self,
+        path: Path,
+        mode: Literal["ro", "rw"],
+        deadline: float,
+        question: Callable[[sqlite3.Connection], _Answer],
+    ) -> _Answer:
+        with connection(path, mode) as opened:
+            wait_until(opened, deadline)
+            opened.execute("BEGIN")
+            self._check_version(opened)
+            return question(opened)
 
     def _check_version(self, opened: sqlite3.Connection) -> None:
         version = user_version(opened)
         if version != SCHEMA_VERSION:
             newer = version > SCHEMA_VERSION
-            remedy = "upgrade slurm-ofu here" if newer else "the next job that ends upgrades it"
-
+            remedy = (
+                "upgrade slurm-ofu here" if newer else "ofu-admin init upgrades it, and so does the next job"
+            )
             raise StoreError(
                 f"{self.path}: has schema {version}, this slurm-ofu reads schema {SCHEMA_VERSION}: {remedy}"
             )
@@ -108,14 +126,7 @@ class Reader:
         """A journal that only a writer may play back: either one is about to, or it has died."""
         said = str(error)
         blocked = "readonly" in said or "unable to open" in said
-        return blocked and self.path.with_name(self.path.name + "-journal").exists()
-
-    def _hot_journal(self) -> StoreError:
-        return StoreError(
-            f"{self.path}: a writer died in mid-write and left a journal that only a writer may play back."
-            " The next job that ends does so by itself; to do it now, as root:"
-            f" python -I -m slurm_ofu.store.migrate {self.path}"
-        )
+        return blocked and journal_path(self.path).exists()
 
 
 def _dicts(opened: sqlite3.Connection, sql: str, parameters: _Parameters) -> list[dict[str, Any]]:

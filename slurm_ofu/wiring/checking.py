@@ -27,6 +27,7 @@ from slurm_ofu.slurm.gpu_order import Assignment
 from slurm_ofu.slurm.gres_conf import read_node_gres
 from slurm_ofu.store.filesystems import network_filesystem
 from slurm_ofu.values import Config, Reason
+from slurm_ofu.wiring.delivering import group_exists
 from slurm_ofu.wiring.gpus import DEFAULT_SLURM_CONF, resolve_gpus
 
 Verdict = Literal["ok", "note", "bad"]
@@ -52,6 +53,9 @@ def check(config_file: str | None, *, slurm_conf: str | None, node: str | None) 
     yield Finding(verdict="ok", what="config", text=config.path)
     yield _spool(config)
     yield _delivery(config)
+    if config.database_group is not None and not group_exists(config.database_group):
+        text = f"group {config.database_group} does not exist: only the owner can read; see ofu-admin init -h"
+        yield Finding(verdict="note", what="database", text=text)
     conf = Path(slurm_conf or os.environ.get("SLURM_CONF") or DEFAULT_SLURM_CONF)
     yield from _slurm(conf)
     yield from _gpus(config, conf, node or os.uname().nodename.partition(".")[0])

@@ -1,6 +1,7 @@
 """Where the configuration says records go, and the outbox emptied into it."""
 
 import contextlib
+import grp
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,12 @@ class StoreDelivery:
             raise DeliveryError(str(error)) from error
 
 
+def group_exists(name: str | None) -> bool:
+    """Whether the readers' group is there. Without it a new database is its owner's alone until
+    `ofu-admin init`: records are stored all the same."""
+    return name is not None and any(name == entry.gr_name for entry in grp.getgrall())
+
+
 def open_store(config: Config) -> SqliteStore:
     """The accounting database that ``[database] url`` names."""
     return _sqlite(config.database, config)
@@ -43,7 +50,7 @@ def open_store(config: Config) -> SqliteStore:
 def _sqlite(url: str, config: Config) -> SqliteStore:
     return SqliteStore(
         url_path(url),
-        group=config.database_group,
+        group=config.database_group if group_exists(config.database_group) else None,
         world_readable=config.database_world_readable,
         wait_seconds=config.delivery_wait_seconds,
         expand_hostlist=expand,

@@ -6,7 +6,7 @@ reboot. Facts come from ``delivery.spool``, sums from ``integrals``, the record 
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slurm_ofu import __version__
 from slurm_ofu.delivery.spool import Spool
@@ -24,6 +24,7 @@ from slurm_ofu.values import (
     Config,
     GpuTotals,
     HookFacts,
+    Job,
     NodeRecord,
     QuarterSums,
     Reason,
@@ -84,6 +85,8 @@ def assemble(
         checkpoint = _saved(spool, tag)
     first = prolog or epilog or _facts_from_tag(spool, tag)
     job = job_of(prolog, epilog or (None if prolog else first), config.cluster_name)
+    if prolog is None:
+        job = _certain_life(job, spool, first)
     end = _end(prolog, epilog, checkpoint, first)
     held = None if prolog is None or end.uptime_ns is None else (end.uptime_ns - prolog.uptime_ns) / 1e9
     shared = _sharers(spool, tag, first.boot_id, job.gpu_positions, end.uptime_ns)
@@ -101,6 +104,19 @@ def assemble(
         software_version=__version__,
     )
     return record, _done_note(epilog, first.boot_id, job.gpu_positions, end.uptime_ns)
+
+
+def _certain_life(job: Job, spool: Spool, epilog: HookFacts) -> Job:
+    """A life without a prolog that follows a requeued one on this very node: the epilog of the one before
+    has already said its restart count, which makes it certain."""
+    for tag, note in spool.done_notes():
+        job_id, life, _ = tag.split(".")
+        said, _, boot_id, *_ = [*note.split(), "", "", ""]
+        if int(job_id) == job.key.job_id and boot_id == epilog.boot_id and said == str(int(life) + 1):
+            key = replace(job.key, restart_count=int(said))
+            if int(said) <= job.key.restart_count:
+                return replace(job, key=key, restart_certain=True)
+    return job
 
 
 def _done_note(

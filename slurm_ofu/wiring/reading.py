@@ -18,8 +18,8 @@ def open_reader(config: Config) -> Reader:
             pass
     except FileNotFoundError:
         raise StoreMissing(
-            f"there is no accounting database at {path} (configuration: {config.path}). It comes into being with the"
-            " first job that delivers its record; on another host, name its copy under [database] url."
+            f"there is no accounting database at {path} (configuration: {config.path}). It comes into being"
+            " with the first job that delivers its record; on another host, name its copy under [database] url."
         ) from None
     except PermissionError:
         raise StoreError(f"{path}: permission denied. {_who_may(config)}") from None

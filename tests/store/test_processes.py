@@ -114,15 +114,15 @@ def test_a_writer_killed_in_mid_write_leaves_the_old_content(tmp_path: Path) -> 
     before = content(store.path)
     assert -signal.SIGKILL == _die_in_mid_write(store)
     assert store.path.with_name("ofu.db-journal").stat().st_size > 0
-    with pytest.raises(StoreError, match="as root"):
-        Reader(store.path, wait_seconds=0.1).count()
+    assert 1 == Reader(store.path).count()
+    assert store.path.with_name("ofu.db-journal").stat().st_size > 0  # a reader touches nothing
     store.write([make_record(make_job(job_id=1), gpus=many)])
     assert before == content(store.path)
     assert 1 == Reader(store.path).count()
 
 
 def test_a_migration_heals_too(tmp_path: Path) -> None:
-    """The command that the reader's message names plays the journal back."""
+    """Making the database ready by hand plays the journal back."""
     store = make_store(tmp_path / "ofu.db")
     store.write([make_record(gpus=[make_gpu(at) for at in range(64)])])
     _die_in_mid_write(store)
@@ -199,19 +199,17 @@ def test_a_member_of_the_group_reads_beside_a_writer_and_without(shared_place: P
 
 
 @root_only
-def test_a_member_is_told_what_to_do_about_a_dead_writer(shared_place: Path) -> None:
-    """A journal that only root can play back: a clear message, and after the next record all is well."""
+def test_a_member_reads_what_was_committed_when_a_writer_died(shared_place: Path) -> None:
+    """A journal that only root can play back does not keep a member from the last committed state."""
     group, _ = _groups()
     path = shared_place / "new" / "ofu.db"
     migrate(path, group=group.gr_name)
     store = make_store(path)
     record = make_record(gpus=[make_gpu(at) for at in range(64)])
     store.write([record])
+    reader = Reader(path, wait_seconds=5)
+    before = _as_member(group.gr_gid, lambda: reader.jobs(Selection()))
     _die_in_mid_write(store)
-    reader = Reader(path, wait_seconds=0.2)
-    said = _as_member(group.gr_gid, reader.count)
-    assert f"as root: python -I -m slurm_ofu.store.migrate {path}" in said
+    assert before == _as_member(group.gr_gid, lambda: reader.jobs(Selection()))
     store.write([record])
-    assert 1 == _as_member(group.gr_gid, reader.count)
-    (row,) = _as_member(group.gr_gid, lambda: reader.jobs(Selection()))
-    assert 64.0 == row.sums.gpu_count
+    assert before == _as_member(group.gr_gid, lambda: reader.jobs(Selection()))
