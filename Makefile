@@ -16,7 +16,7 @@ help:
 	@echo "make test   every test; as root the real-Slurm ones too (installs what they need from Debian)"
 	@echo "make lint   ruff, mypy, import-linter, shellcheck"
 	@echo "make bench  the benchmarks, as described in benchmarks/README.md"
-	@echo "make docs   the generated documents (docs/schema.md)"
+	@echo "make docs   the generated documents (docs/schema.md, docs/cli.md)"
 	@echo "make clean  remove .venv and every cache"
 
 $(VENV)/made: pyproject.toml
@@ -56,6 +56,7 @@ bench: $(VENV)/made-for-tests
 
 docs: $(VENV)/made-for-tests
 	$(BIN)/python -m slurm_ofu.store.describe > docs/schema.md
+	$(BIN)/python -m slurm_ofu.cli.describe > docs/cli.md
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

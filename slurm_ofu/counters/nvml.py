@@ -25,6 +25,7 @@ GAUGES = (ANY_TENSOR, SM_ACTIVE, DRAM_ACTIVE)
 CYCLES = (SM_CYCLES_ELAPSED, MMA_CYCLES_ACTIVE)
 #: The header asks for more than 100 ms between two samples: the counters are refreshed that often.
 MIN_INTERVAL_SECONDS = 0.12
+ROUNDING_PER_CENT = 0.01
 DEFAULT_LIBRARY = "libnvidia-ml.so.1"
 #: Answers that will not change while the driver is loaded.
 _NEVER = (pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
@@ -144,10 +145,11 @@ class NvmlSource:
 
     @staticmethod
     def _ask_metrics(gpu: _Gpu) -> dict[int, float | None] | None:
-        gpu.metrics.sample1, gpu.metrics.sample2 = gpu.older, gpu.newer
-        if not _succeeds(pynvml.nvmlGpmMetricsGet, gpu.metrics):
+        request = gpu.metrics
+        request.sample1, request.sample2 = gpu.older, gpu.newer
+        if not _succeeds(pynvml.nvmlGpmMetricsGet, request):
             return None
-        rows = gpu.metrics.metrics[: gpu.metrics.numMetrics]
+        rows = request.metrics[: request.numMetrics]
         return {row.metricId: _finite(row) for row in rows}
 
     def _compare(self, gpu: _Gpu, since: int, taken: int, values: dict[str, Any]) -> Reading:
@@ -260,11 +262,17 @@ def _metrics(ids: tuple[int, ...]) -> Any:
 
 def _finite(row: Any) -> float | None:
     """A metric's value; its own return code counts, and NaN comes with success."""
-    return float(row.value) if row.nvmlReturn == pynvml.NVML_SUCCESS and math.isfinite(row.value) else None
+    if row.nvmlReturn != pynvml.NVML_SUCCESS:
+        return None
+    value = float(row.value)
+    return value if math.isfinite(value) else None
 
 
 def _ratio(per_cent: float | None) -> float | None:
-    return per_cent / 100 if per_cent is not None and 0 <= per_cent <= 100 else None
+    """A share; one that is beyond 0 or 100 % by no more than rounding is 0 or 100 %."""
+    if per_cent is None or not -ROUNDING_PER_CENT <= per_cent <= 100 + ROUNDING_PER_CENT:
+        return None
+    return min(max(per_cent, 0.0), 100.0) / 100
 
 
 def _text(value: Any) -> str | None:

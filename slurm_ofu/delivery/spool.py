@@ -94,8 +94,17 @@ class Spool:
         self.mark_done(tag, done_note)
 
     def mark_done(self, tag: str, done_note: str) -> None:
-        """Remember that the run is finished and forget its state. Raises OSError."""
-        write_whole(self.done / tag, f"{done_note}\n".encode(), sync=False)
+        """Remember that the run is finished and forget its state. Raises OSError where it cannot be
+        remembered, not even in the room that its state took; forgotten it is all the same."""
+        note = f"{done_note}\n".encode()
+        try:
+            write_whole(self.done / tag, note, sync=False)
+        except OSError:
+            self._forget(tag)
+            write_whole(self.done / tag, note, sync=False)
+        self._forget(tag)
+
+    def _forget(self, tag: str) -> None:
         for suffix in _SUFFIXES:
             with contextlib.suppress(FileNotFoundError):
                 (self.state / f"{tag}.{suffix}").unlink()

@@ -5,7 +5,7 @@ before it is believed (metric.md 3.1). The fold's whole state is plain numbers: 
 checkpoint as it is and comes back from one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from slurm_ofu.integrals.cycles import CycleCounter
@@ -97,16 +97,29 @@ def _plain(value: Any) -> Any:
     if kind is list or kind is tuple:
         return kind(value)  # of numbers
     if kind is dict:
-        return {key: _plain(item) for key, item in value.items()}
+        return _columns(value)
     return {name: _plain(getattr(value, name)) for name in kind.__slots__}
 
 
+_SUMS = tuple(field.name for field in fields(QuarterSeries))
+
+
+def _columns(quarters: dict[int, QuarterSeries]) -> dict[str, list[float]]:
+    """The quarter hours of a long run as columns: half the cost of a row for each."""
+    rows = quarters.values()
+    return {"quarter": [*quarters], **{name: [getattr(row, name) for row in rows] for name in _SUMS}}
+
+
+def _quarters(columns: dict[str, list[Any]]) -> dict[int, QuarterSeries]:
+    rows = zip(columns["quarter"], *(columns[name] for name in _SUMS), strict=True)
+    return {quarter: QuarterSeries(*sums) for quarter, *sums in rows}
+
+
 def _series(state: dict[str, Any]) -> Series:
-    quarters = {int(index): QuarterSeries(**sums) for index, sums in state["quarters"].items()}
     line = BucketLine(**state["line"])
     # Lists of its own: one state may become a fold twice.
     line.megacycles, line.covered_seconds = list(line.megacycles), list(line.covered_seconds)
-    return Series(**{**state, "line": line, "quarters": quarters})
+    return Series(**{**state, "line": line, "quarters": _quarters(state["quarters"])})
 
 
 def _side(state: dict[str, Any]) -> SideSums:

