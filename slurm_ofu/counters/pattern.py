@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A stretch of constant behaviour."""
+    """A stretch of constant behaviour. Raises ValueError where it makes no sense."""
 
     seconds: float
     tensor_active_ratio: float
@@ -22,6 +22,15 @@ class Segment:
     utilisation_ratio: float = 1.0
     power_watts: float = 400.0
     memory_used_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("seconds", "sm_clock_mhz"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} = {getattr(self, name)!r} must be greater than 0")
+        for field in fields(self):
+            value, highest = getattr(self, field.name), 1 if field.name.endswith("_ratio") else math.inf
+            if not 0 <= value <= highest or value == math.inf:
+                raise ValueError(f"{field.name} = {value!r} is out of range")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +57,10 @@ class Pattern:
     """A periodic sequence of segments."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
+        """At least one segment; raises ValueError without."""
         self.segments = tuple(segments)
+        if not self.segments:
+            raise ValueError("a pattern needs a segment")
         self.period_seconds = math.fsum(segment.seconds for segment in segments)
         self._whole = self._within(self.period_seconds)
 

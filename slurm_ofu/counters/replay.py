@@ -7,6 +7,7 @@ GPU's row before. ``at_seconds`` counts from the opening. After a GPU's last row
 """
 
 import json
+import math
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -117,6 +118,17 @@ def open_replay(path: Path) -> ReplaySource:
     try:
         head, *rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
         devices = [DeviceIdentity(index=index, **gpu) for index, gpu in enumerate(head["gpus"])]
-        return ReplaySource(devices, [{**row, "at_seconds": float(row["at_seconds"])} for row in rows])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return ReplaySource(devices, [_row(row) for row in rows])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(f"{path}: not a recording: {error!r}") from error
+
+
+def _row(row: Row) -> Row:
+    """A row whose every figure is a finite number or ``None``, and every ratio one of 0..1."""
+    for name, value in row.items():
+        if value is None and name not in ("at_seconds", "gpu"):
+            continue
+        highest = 1.0 if name.endswith("_ratio") else math.inf
+        if isinstance(value, bool) or not 0 <= value <= highest or value == math.inf:
+            raise ValueError(f"{name} = {value!r} in the row at {row.get('at_seconds')!r} s")
+    return {**row, "at_seconds": float(row["at_seconds"])}

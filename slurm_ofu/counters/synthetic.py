@@ -85,11 +85,13 @@ class SyntheticSource:
 
 
 def _ratios(done: Integrals, seconds: float) -> dict[str, Any]:
-    return {
+    ratios = {
         "tensor_active_ratio": done.tensor_megacycles / done.sm_megacycles,
         "sm_active_ratio": done.sm_active_megacycles / done.sm_megacycles,
         "dram_active_ratio": done.dram_active_seconds / seconds,
     }
+    # The integrals are large and their difference is small: rounding may lead past 0 and 1.
+    return {name: min(max(ratio, 0.0), 1.0) for name, ratio in ratios.items()}
 
 
 def device_uuid(index: int) -> str:

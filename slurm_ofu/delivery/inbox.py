@@ -42,7 +42,7 @@ def ingest(
                 batch.append((path, decode(path.read_bytes())))
             except FileNotFoundError:
                 continue  # another ingest was faster
-            except RecordError as error:
+            except (RecordError, IsADirectoryError, PermissionError) as error:
                 rejected.append(_reject(path, str(error)))
         done, refused = _store(batch, write)
         stored += done

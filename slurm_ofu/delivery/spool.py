@@ -22,7 +22,8 @@ from pathlib import Path
 from slurm_ofu.delivery.files import write_whole
 
 DONE_KEPT_SECONDS = 86_400
-_SUFFIXES = ("prolog", "sampler", "checkpoint", "epilog", "lock")
+_FACTS = ("prolog", "sampler", "checkpoint", "epilog")
+_SUFFIXES = (*_FACTS, "lock")
 
 
 class Spool:
@@ -40,11 +41,16 @@ class Spool:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def tags(self) -> tuple[str, ...]:
-        """Every run that any hook left something of."""
+        """Every run that any hook left something of and that is not finished."""
         with contextlib.suppress(FileNotFoundError):
-            stems = {path.name.rpartition(".")[0] for path in self.state.iterdir()}
-            return tuple(sorted(stem for stem in stems if stem.count(".") == 2))
+            names = [path.name.rpartition(".") for path in self.state.iterdir()]
+            stems = {stem for stem, _, suffix in names if suffix in _FACTS and stem.count(".") == 2}
+            return tuple(sorted(stem for stem in stems if not self._is_done(stem)))
         return ()
+
+    def _is_done(self, tag: str) -> bool:
+        """Finished; what is left in ``state`` nevertheless is a second epilog's, or that of a crash."""
+        return (self.done / tag).exists()
 
     def facts(self, tag: str, hook: str) -> tuple[bytes, float] | None:
         """What a hook wrote and when (wall clock), or ``None``."""
@@ -84,6 +90,8 @@ class Spool:
                 yield False
                 return
             yield True
+            if not any((self.state / f"{tag}.{suffix}").exists() for suffix in _FACTS):
+                path.unlink(missing_ok=True)  # somebody finished the run just before: the lock is all that is left
         finally:
             os.close(handle)
 
@@ -130,6 +138,9 @@ class Spool:
         """Drop marks of runs that were finished more than a day ago and before every run that goes on:
         whoever shared a GPU with one of those must stay known."""
         limit = (time.time() if now_epoch_s is None else now_epoch_s) - DONE_KEPT_SECONDS
+        with contextlib.suppress(OSError):
+            for path in self.done.iterdir():
+                self._forget(path.name)  # what a second epilog or a crash left of a finished run
         limit = min([limit, *(_modified(path) for path in self.state.glob("*.prolog"))])
         with contextlib.suppress(OSError):
             for path in self.done.iterdir():
