@@ -167,7 +167,7 @@ def pattern(run: Run, node: str, position: int) -> Pattern:
         for segment in run.workload
     ]
     first, *others = weaker
-    share = number / (len(NODES) * GPUS_PER_NODE)
+    share = (number + 0.5) / (len(NODES) * GPUS_PER_NODE)
     head = replace(first, seconds=first.seconds * (1 - share))
     tail = replace(first, seconds=first.seconds * share)
     return Pattern([head, *others, tail])

@@ -91,7 +91,8 @@ class Spool:
                 return
             yield True
             if not any((self.state / f"{tag}.{suffix}").exists() for suffix in _FACTS):
-                path.unlink(missing_ok=True)  # somebody finished the run just before: the lock is all that is left
+                with contextlib.suppress(OSError):  # somebody finished it just before: only the lock is left
+                    path.unlink()
         finally:
             os.close(handle)
 
@@ -139,8 +140,9 @@ class Spool:
         whoever shared a GPU with one of those must stay known."""
         limit = (time.time() if now_epoch_s is None else now_epoch_s) - DONE_KEPT_SECONDS
         with contextlib.suppress(OSError):
-            for path in self.done.iterdir():
-                self._forget(path.name)  # what a second epilog or a crash left of a finished run
+            for stem in {path.name.rpartition(".")[0] for path in self.state.iterdir()}:
+                if stem and self._is_done(stem):
+                    self._forget(stem)
         limit = min([limit, *(_modified(path) for path in self.state.glob("*.prolog"))])
         with contextlib.suppress(OSError):
             for path in self.done.iterdir():

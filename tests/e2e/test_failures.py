@@ -24,6 +24,7 @@ import pynvml
 import pytest
 
 import slurm_ofu
+from slurm_ofu.wiring.host import boot_id
 from tests.e2e.hung_filesystem import hung
 from tests.e2e.site import BIN, CONFIG, LIBRARY_DIRECTORY, SPOOL, Site
 from tests.services.fixtures import ClusterFactory
@@ -287,6 +288,9 @@ def test_nothing_goes_wrong(ward: Ward) -> None:
     node = ward.nodes[0]
     job = ward.sampled(node)
     ward.wait_held(node, job, 3 * INTERVAL)
+    like, trial = ward.mark(node, job, "prolog-before.environment"), 900_000
+    assert [0] == exits(ward.by_hand(node, ward.epilog_dir / "50-holders", like, trial))
+    assert f"/proc/{ward.sampler_pid(node, job)}/fd/" in ward.mark(node, trial, "holders").read_text()
     ward.end(job, node)
     ward.wait_clean(node)
     page = ward.run_of(job, node)
@@ -455,6 +459,19 @@ def test_the_spool_is_full_all_along(ward: Ward) -> None:
     assert "ok" == ward.run_of(job, node)["reason"]
 
 
+def test_the_spool_cannot_be_written(ward: Ward) -> None:
+    """Where not even a name can be made, no sampler is started, which nobody could tell to end."""
+    node = ward.nodes[-1]
+    with ward.mounted(node, SPOOL, "-t", "tmpfs", "-o", "ro", "tmpfs"):
+        job = ward.begin(node)
+        ward.wait_logged(node, f"job {job}: prolog cannot write to {SPOOL}/state")
+        ward.wait_held(node, job, 1)
+        assert [] == our_processes(ward)
+        ward.end(job, node)
+        ward.wait_logged(node, f"job {job}: epilog cannot write to {SPOOL}/state")
+        ward.cluster.wait_for(lambda: not our_processes(ward), 20, "our processes to end")
+
+
 # ------------------------------------------------------------------ the database
 
 
@@ -555,7 +572,7 @@ def test_two_epilogs_at_once(ward: Ward) -> None:
     assert [0, 0] == exits(*(ward.by_hand(node, ward.epilog, epilog, job) for _ in range(2)))
     ward.wait_clean(node)
     ward.cluster.wait_for(lambda: not our_processes(ward), 20, "our processes to end")
-    assert 1 == len([path for path in ward.inbox.iterdir() if path.suffix == ".record"])
+    assert 1 == len(list(ward.inbox.glob(f"{job}.*.record")))
     assert "ok" == ward.run_of(job, node)["reason"]
 
 
@@ -633,7 +650,7 @@ def test_a_reboot_during_the_job(ward: Ward) -> None:
     sampler = Process.of(pid)
     sampler.send(signal.SIGKILL)
     ward.cluster.wait_for(lambda: not sampler.alive(), 10, "the sampler to end")
-    boot, old = Path("/proc/sys/kernel/random/boot_id").read_text().strip(), "0" * 8 + "-0000" * 3 + "-" + "0" * 12
+    boot, old = boot_id(), "0" * 8 + "-0000" * 3 + "-" + "0" * 12
     for path in (ward.spool_file(node, f"state/{job}.*.prolog"), ward.spool(node) / "boot"):
         assert path is not None
         path.write_text(path.read_text().replace(boot, old))
