@@ -1,7 +1,8 @@
 """The least that anybody could do: pynvml in a loop, at the same instants, with the same calls.
 
 ``python bare_loop.py LIBRARY INTERVAL_SECONDS INTERVALS``; SIGUSR1 ends it earlier. It keeps what it reads
-in two lists per GPU and drops it after each interval: no sums, no files, no error handling.
+in two lists per GPU and drops it after each interval: no sums, no files, no error handling. It prints the
+instant of its first reading (CLOCK_BOOTTIME in nanoseconds).
 """
 
 import ctypes
@@ -66,6 +67,7 @@ def main(interval_seconds: float, intervals: int) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
     pynvml.nvmlInit()
     gpus = [Gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    print(time.clock_gettime_ns(time.CLOCK_BOOTTIME), flush=True)
     for gpu in gpus:
         gpu.read_counters()
         gpu.read_clock()

@@ -38,7 +38,10 @@ class JumpingClock:
 
 def main(library: str, interval_seconds: float, intervals: int) -> None:
     """Sample."""
-    source, clock = NvmlSource(library), JumpingClock(int((MIN_INTERVAL_SECONDS + (intervals + 0.5) * interval_seconds) * 1e9))
+    source, clock = (
+        NvmlSource(library),
+        JumpingClock(int((MIN_INTERVAL_SECONDS + (intervals + 0.5) * interval_seconds) * 1e9)),
+    )
     devices = source.devices()
     sampler = Sampler(
         source=source,

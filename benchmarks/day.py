@@ -52,6 +52,4 @@ def day_fold(start_ns: int, wall_offset_ns: int, *, seed: int = 0, cycles: bool 
 @cache
 def day_folds(gpu_count: int, start_ns: int, wall_offset_ns: int, cycles: bool = True) -> tuple[GpuFold, ...]:
     """That many different ones."""
-    return tuple(
-        day_fold(start_ns, wall_offset_ns, seed=seed, cycles=cycles) for seed in range(gpu_count)
-    )
+    return tuple(day_fold(start_ns, wall_offset_ns, seed=seed, cycles=cycles) for seed in range(gpu_count))

@@ -81,7 +81,11 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str] | None = N
     """Run a command, output thrown away. Raises RuntimeError when it fails."""
     begin = time.perf_counter()
     child = subprocess.Popen(
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)

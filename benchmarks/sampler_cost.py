@@ -95,7 +95,9 @@ class SamplerCost:
     def rows(self) -> list[Row]:
         """For the table."""
         shares = {
-            name: median([getattr(each, name).cpu_seconds / each.seconds / FASTER * 100 for each in self.rounds])
+            name: median(
+                [getattr(each, name).cpu_seconds / each.seconds / FASTER * 100 for each in self.rounds]
+            )
             for name in ("bare", "young", "old")
         }
         peaks = (max(getattr(each, name).peak_mb for each in self.rounds) for name in ("young", "old"))
@@ -177,7 +179,7 @@ def start_sampler(node: Node, program: Sequence[str]) -> Running:
 
 def start_bare(library: Path) -> Running:
     """The bare loop."""
-    return Running(subprocess.Popen((*BARE, str(library), "1", "1000000")))
+    return Running(subprocess.Popen((*BARE, str(library), "1", "1000000"), stdout=subprocess.DEVNULL))
 
 
 def calls_per_interval(place: Path, program: Sequence[str], gpu_count: int = GPU_COUNT) -> float:
@@ -186,7 +188,9 @@ def calls_per_interval(place: Path, program: Sequence[str], gpu_count: int = GPU
     totals = []
     for intervals in (5, 15):
         command = (*program, str(library), "0.01", str(intervals))
-        subprocess.run(command, env=environment_with(PYTHONPATH=str(HERE.parent)), check=True)
+        subprocess.run(
+            command, env=environment_with(PYTHONPATH=str(HERE.parent)), check=True, stdout=subprocess.DEVNULL
+        )
         totals.append(_all_calls(library.parent / "calls"))
     return (totals[1] - totals[0]) / 10
 

@@ -34,7 +34,10 @@ class Key:
 
 
 def _positive(value: float) -> str | None:
-    return None if value > 0 else "must be greater than 0"
+    if not value > 0:
+        return "must be greater than 0"
+    # Beyond, nanoseconds are none or too many to count.
+    return None if 1e-3 <= value <= 1e9 else "must lie between 0.001 and 1e9"
 
 
 def _absolute(value: str) -> str | None:

@@ -9,6 +9,8 @@ from slurm_ofu.reports.sparkline import GAP, sparkline
 from slurm_ofu.reports.wording import duration, percent
 from slurm_ofu.values import GpuRow
 
+_SHORT_SECONDS = 600.0  # up to here minutes alone would not tell start from end
+
 
 def timeline_facts(gpus: Sequence[GpuRow], zone: tzinfo, *, columns: int) -> list[Fact]:
     """The sparkline over all GPUs with its scale; nothing where no GPU kept a timeline."""
@@ -26,4 +28,5 @@ def _scale(line: OfuTimeline, top: float, zone: tzinfo) -> str:
     end = datetime.fromtimestamp(line.end_epoch_s // 1, zone)
     gaps = f"; {GAP} not measured" if None in line.ofu_ratios else ""
     heights = f"0 % to {percent(top)}" if top > 0 else "all 0 %"
-    return f"{start:%H:%M} to {end:%H:%M}, {duration(line.bucket_seconds)} each; {heights}{gaps}"
+    shown = "%H:%M:%S" if line.end_epoch_s - line.start_epoch_s < _SHORT_SECONDS else "%H:%M"
+    return f"{start:{shown}} to {end:{shown}}, {duration(line.bucket_seconds)} each; {heights}{gaps}"

@@ -160,7 +160,7 @@ def test_ingest_stores_in_batches(inbox: Path) -> None:
 
 
 def test_what_is_no_record_is_set_aside(inbox: Path) -> None:
-    """What is not a record is moved to rejected/ with its reason: it neither blocks the others nor is lost."""
+    """What is not a record is moved to rejected/ with its reason; it neither blocks others nor is lost."""
     filled(inbox, 1, 2)
     (inbox / "bad.record").write_bytes(b"nonsense")
     (inbox / "folder.record").mkdir()

@@ -58,7 +58,7 @@ class Site:
         self._install_hooks()
         specs = [NodeSpec(name, len(scenario.gpus)) for name, scenario in self.scenarios.items()]
         self.cluster = factory(
-            nodes=specs,
+            nodes=options.pop("nodes", specs),
             hooks=Hooks(prolog=f"{self.prolog_dir}/*", epilog=f"{self.epilog_dir}/*"),
             mounts=self._mounts,
             hide=[self.database.parent],

@@ -161,10 +161,14 @@ class Ward(Site):
         [row] = self.cluster.wait_accounted(job)  # a requeued job would have two
         assert ("COMPLETED", "0:0") == (row["State"], row["ExitCode"])
         for node in nodes:
-            self.cluster.wait_for(lambda node=node: "idle" == self.cluster.node_states()[node], 30, "idle")
+            self.wait_node_idle(node)
             assert 0 <= self.took(node, job, "prolog") <= PROLOG_SECONDS
             assert 0 <= self.took(node, job, "epilog") <= EPILOG_SECONDS
             assert "" == self.mark(node, job, "holders").read_text(), "somebody still holds a GPU"
+
+    def wait_node_idle(self, node: str) -> None:
+        """Wait until a node is idle; one that was drained never is."""
+        self.cluster.wait_for(lambda: "idle" == self.cluster.node_states()[node], 30, f"{node} to be idle")
 
     def took(self, node: str, job: int, hook: str) -> float:
         """Seconds of our hook between its neighbours."""

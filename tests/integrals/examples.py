@@ -71,16 +71,19 @@ def counted_fold(
     intervals: int = 7,
     seconds: float = 10.0,
     scale: float = 1.0,
+    start_s: float = 0.0,
+    wall_offset_ns: int = 0,
 ) -> GpuFold:
     """A fold of steady intervals that both estimators saw; ``counted_*`` is what the counters say."""
-    fold = GpuFold.start(0, seconds)
+    fold = GpuFold.start(round(start_s * SECOND), seconds)
     sm_hz = (mhz if counted_mhz is None else counted_mhz) * 1e6 * scale
     mma_hz = (tensor if counted_tensor is None else counted_tensor) * sm_hz
     for number in range(intervals + 1):
-        at = number * seconds
+        at = start_s + number * seconds
         since = at - seconds if number else None
         counters = (sm_hz * at, mma_hz * at)
-        fold.add(sample(since, at, tensor=tensor, clocks=[mhz] * 10, before=mhz, cycles=counters), 0)
+        one = sample(since, at, tensor=tensor, clocks=[mhz] * 10, before=mhz, cycles=counters)
+        fold.add(one, wall_offset_ns)
     fold.clock_after(mhz)
     return fold
 

@@ -1,0 +1,264 @@
+"""One TOML file → Config."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_ofu.config import (
+    DEFAULT_PATH,
+    FREE_SECTIONS,
+    GPU_MODEL_KEYS,
+    SECTIONS,
+    config_path,
+    load_config,
+    parse_config,
+    url_path,
+)
+from slurm_ofu.errors import ConfigError
+from slurm_ofu.values import Config, GpuModel, SamplerConfig
+
+SHIPPED = Path(__file__).parents[1] / "etc/slurm-ofu.toml"
+PATH = "/etc/here.toml"
+
+
+def parsed(text: str) -> Config:
+    return parse_config(text, path=PATH)
+
+
+def problem(text: str) -> str:
+    """What is wrong with a text."""
+    with pytest.raises(ConfigError) as caught:
+        parsed(text)
+    return str(caught.value)
+
+
+def uncommented(text: str) -> str:
+    """The shipped file with every commented key and table switched on."""
+    return re.sub(r'^# (?=(\[[^\]]+\]|"?[\w.]+"? = .*)$)', "", text, flags=re.MULTILINE)
+
+
+# --------------------------------------------------------------- the shipped file
+
+
+def test_the_shipped_file_is_all_defaults() -> None:
+    """Every key of the shipped file is at its default: without it the program does the same."""
+    assert Config(path=PATH) == parsed(SHIPPED.read_text())
+    assert Config(path=PATH) == parsed("")
+
+
+def test_the_shipped_file_has_every_key() -> None:
+    """Every key that there is stands in the shipped file, in its section."""
+    text = SHIPPED.read_text()
+    for section, keys in SECTIONS.items():
+        body = text.split(f"\n[{section}]\n")[1].split("\n[")[0]
+        for key in keys:
+            assert re.search(rf"^(# )?{key} = ", body, re.MULTILINE), f"[{section}] {key}"
+
+
+def test_commented_keys_parse() -> None:
+    """What the shipped file shows in comments is valid as it stands."""
+    its = parsed(uncommented(SHIPPED.read_text()))
+    assert ("cluster", 1) == (its.cluster_name, its.sampler.seed)
+    assert {"node01": {0: "GPU-6e19195c-0000-0000-0000-000000000000", 1: "0000:3B:00.0"}} == its.gpu_map
+    assert ("NVIDIA Example", 1830.0) == (its.gpu_models[0].name, its.gpu_models[0].reference_clock_mhz)
+
+
+def test_every_value_of_the_config_has_a_key() -> None:
+    """Every field of Config and SamplerConfig can be set, by one key each."""
+    by_key = [key.field for keys in SECTIONS.values() for key in keys.values()]
+    names = [field.name for kind in (Config, SamplerConfig) for field in fields(kind)]
+    assert sorted(set(names) - {"path", "sampler", *FREE_SECTIONS}) == sorted(by_key)
+
+
+def test_a_key_sets_its_field() -> None:
+    """Each key sets its own field, and no other."""
+    others: dict[tuple[type, ...], Any] = {(str,): None, (int, float): 7.5, (int,): 7, (bool,): True}
+    special = {
+        "spool_dir": "/x/spool",
+        "source": "nvml",
+        "delivery_to": "dir:///x",
+        "database": "sqlite:///x.db",
+    }
+    for section, keys in SECTIONS.items():
+        for name, key in keys.items():
+            value = others[key.kinds] or special.get(key.field, "text")
+            shown = str(value).lower() if isinstance(value, bool) else repr(value)
+            its = parsed(f"[{section}]\n{name} = {shown}\n")
+            changes: dict[str, Any] = {key.field: value}
+            expected = Config(path=PATH)
+            if hasattr(expected, key.field):
+                expected = replace(expected, **changes)
+            else:
+                expected = replace(expected, sampler=replace(expected.sampler, **changes))
+            assert expected == its, name
+
+
+# --------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("text", "hints"),
+    [
+        ("[smapler]\n", ["section smapler is not known", "did you mean sampler?"]),
+        ("[sampler]\nintervall_seconds = 5\n", ["[sampler]", "did you mean interval_seconds?"]),
+        ("[delivery]\nwait_secs = 5\n", ["did you mean wait_seconds?"]),
+        ("[node]\nzzz = 1\n", ["key zzz is not known", "known are cluster_name, spool_dir"]),
+        ('[gpu_models."X"]\nreference_clock = 1\n', ["did you mean reference_clock_mhz?"]),
+        ("interval_seconds = 5\n", ["interval_seconds is not known"]),
+    ],
+)
+def test_a_typo_is_named_with_the_nearest_key(text: str, hints: list[str]) -> None:
+    """An unknown key is an error that names the key and the nearest valid one."""
+    message = problem(text)
+    assert message.startswith(PATH)
+    for hint in hints:
+        assert hint in message
+
+
+WRONG = [
+    (
+        "sampler",
+        "interval_seconds",
+        ['"5"', "true", "[]", "0", "-1", "0.0", "nan", "inf", "-inf", "1e-9", "1e300"],
+    ),
+    ("sampler", "interval_seconds", ["1" + "0" * 400]),
+    ("sampler", "cycles_interval_seconds", ["0", "inf"]),
+    ("sampler", "checkpoint_seconds", ["0", "inf"]),
+    ("sampler", "counter_refresh_seconds", ["-0.1", "nan"]),
+    ("sampler", "clock_readings", ["1", "0", "-3", "1001", "2.5", "true", '"10"']),
+    ("sampler", "source", ['""', '"gpu"', '"replay://x"', '"synthetic:/x"', "1"]),
+    ("sampler", "seed", ["1.5", "true", '"1"']),
+    ("node", "spool_dir", ['"spool"', '""', "1", '"/x\'y"', '"/x\\\\y"', '"/x\\ny"']),
+    ("node", "cluster_name", ["1"]),
+    ("delivery", "to", ['"/x"', '"sqlite:/x"', '"dir://x"', '"postgresql:///x"', "1"]),
+    ("delivery", "wait_seconds", ["0", "inf", '"1"']),
+    ("database", "url", ['"x.db"', '"dir:///x"', "1"]),
+    ("database", "group", ["1", "true"]),
+    ("database", "world_readable", ["1", '"yes"']),
+]
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"), [(section, key, value) for section, key, values in WRONG for value in values]
+)
+def test_a_wrong_value_is_named(section: str, key: str, value: str) -> None:
+    """A wrong type or a value out of range is an error that names file, section and key."""
+    message = problem(f"[{section}]\n{key} = {value}\n")
+    for part in (PATH, f"[{section}]", key):
+        assert part in message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[sampler\n",
+        "sampler = 5\n",
+        "[[sampler]]\n",
+        "gpu_map = 1\n",
+        "[gpu_map]\nn1 = 5\n",
+        '[gpu_map.n1]\nx = "GPU-1"\n',
+        "[gpu_map.n1]\n0 = 1\n",
+        "[gpu_models]\nX = 5\n",
+        '[gpu_models."X"]\nsm_count = 1\n',
+        '[gpu_models."X"]\nreference_clock_mhz = 0\n',
+        '[gpu_models."X"]\nreference_clock_mhz = "1830"\n',
+        '[gpu_models."X"]\nreference_clock_mhz = 1830\nsm_count = 1.5\n',
+    ],
+)
+def test_another_shape_is_a_config_error(text: str) -> None:
+    """A file of another shape is a ConfigError that names the file."""
+    assert problem(text).startswith(PATH)
+
+
+# --------------------------------------------------------------- what is understood
+
+
+def test_whole_numbers_of_seconds_do() -> None:
+    """5 is as good as 5.0, and becomes it."""
+    its = parsed("[sampler]\ninterval_seconds = 5\n").sampler.interval_seconds
+    assert (5.0, float) == (its, type(its))
+
+
+def test_no_group_is_an_empty_name() -> None:
+    """The empty group is none: nobody but the owner may read."""
+    assert None is parsed('[database]\ngroup = ""\n').database_group
+
+
+def test_a_sites_gpu_models() -> None:
+    """A site's own GPU model needs its reference clock; what it leaves out is not known."""
+    (model,) = parsed('[gpu_models."NVIDIA X-1"]\nreference_clock_mhz = 1500\n').gpu_models
+    expected = GpuModel(
+        name="NVIDIA X-1", sm_count=None, reference_clock_mhz=1500.0, max_clock_mhz=None, status="site"
+    )
+    assert expected == model
+    assert {"sm_count", "reference_clock_mhz", "max_clock_mhz", "source"} == set(GPU_MODEL_KEYS)
+
+
+def test_a_sites_gpu_map() -> None:
+    """The GPU map has a table per node, and one for all."""
+    its = parsed('[gpu_map."*"]\n0 = "GPU-a"\n[gpu_map.n1]\n7 = "/dev/nvidia3"\n')
+    assert {"*": {0: "GPU-a"}, "n1": {7: "/dev/nvidia3"}} == its.gpu_map
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("sqlite:///var/x.db", "/var/x.db"),
+        ("sqlite:////var/x.db", "/var/x.db"),
+        ("dir:///in box/a=b", "/in box/a=b"),
+    ],
+)
+def test_the_path_in_a_url(url: str, expected: str) -> None:
+    """A URL holds an absolute path; SQLAlchemy's four slashes are fine too."""
+    assert Path(expected) == url_path(url)
+
+
+# --------------------------------------------------------------- which file
+
+
+@pytest.fixture
+def variable() -> Iterator[Any]:
+    """OFU_CONFIG, set and put back."""
+    before = os.environ.pop("OFU_CONFIG", None)
+    yield lambda value: os.environ.__setitem__("OFU_CONFIG", value)
+    os.environ.pop("OFU_CONFIG", None)
+    if before is not None:
+        os.environ["OFU_CONFIG"] = before
+
+
+def test_the_file_is_found(variable: Any) -> None:
+    """The argument, else the environment variable OFU_CONFIG, else the default path."""
+    assert DEFAULT_PATH == config_path()
+    variable("/from/environment")
+    assert ("/from/environment", "/from/argument") == (config_path(), config_path("/from/argument"))
+    variable("")
+    assert DEFAULT_PATH == config_path()
+
+
+def test_a_named_file_must_be_there(variable: Any, tmp_path: Path) -> None:
+    """Only the default file may be absent."""
+    for named in (str(tmp_path / "nowhere"), None):
+        variable(str(tmp_path / "nowhere"))
+        with pytest.raises(ConfigError, match="no such file"):
+            load_config(named)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    """A directory, or a file that is no text, is a ConfigError."""
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    for path in (tmp_path, tmp_path / "binary"):
+        with pytest.raises(ConfigError, match="cannot be read"):
+            load_config(str(path))
+
+
+def test_a_file_is_loaded(tmp_path: Path) -> None:
+    """The file's values come with the path that they came from."""
+    path = tmp_path / "x.toml"
+    path.write_text("[sampler]\nclock_readings = 3\n")
+    its = load_config(str(path))
+    assert (str(path), 3) == (its.path, its.sampler.clock_readings)
