@@ -15,12 +15,14 @@ INTERVAL_SECONDS = 10
 _SECOND = 10**9
 
 
-def day_fold(start_ns: int, wall_offset_ns: int, *, seed: int = 0, cycles: bool = True) -> GpuFold:
-    """A fold of 8,640 samples from ``start_ns`` (boottime) on, both estimators."""
+def day_fold(
+    start_ns: int, wall_offset_ns: int, *, seed: int = 0, cycles: bool = True, seconds: int = DAY_SECONDS
+) -> GpuFold:
+    """A fold of a sample every ten seconds from ``start_ns`` (boottime) on: 8,640 a day."""
     fold, draw = GpuFold.start(start_ns, INTERVAL_SECONDS), Random(seed)
     activity, mhz, left = 0.5, 1755.0, 0
     sm_cycles = mma_cycles = 0.0
-    for number in range(DAY_SECONDS // INTERVAL_SECONDS + 1):
+    for number in range(seconds // INTERVAL_SECONDS + 1):
         if left == 0:
             activity, left = draw.random() * 0.7, draw.randrange(6, 360)
         left -= 1
@@ -50,6 +52,11 @@ def day_fold(start_ns: int, wall_offset_ns: int, *, seed: int = 0, cycles: bool 
 
 
 @cache
-def day_folds(gpu_count: int, start_ns: int, wall_offset_ns: int, cycles: bool = True) -> tuple[GpuFold, ...]:
+def day_folds(
+    gpu_count: int, start_ns: int, wall_offset_ns: int, cycles: bool, seconds: int
+) -> tuple[GpuFold, ...]:
     """That many different ones."""
-    return tuple(day_fold(start_ns, wall_offset_ns, seed=seed, cycles=cycles) for seed in range(gpu_count))
+    return tuple(
+        day_fold(start_ns, wall_offset_ns, seed=seed, cycles=cycles, seconds=seconds)
+        for seed in range(gpu_count)
+    )

@@ -29,7 +29,7 @@ def site(make_site: SiteFactory) -> Site:
     )
     return make_site(
         {node: Scenario(gpus=(Gpu(segments=(STEADY,)),))},
-        "interval_seconds = 0.5",
+        "interval_seconds = 0.3",
         nodes=[spec],
         gres_types=("gpu", "shard"),
     )
@@ -53,7 +53,7 @@ def test_shards_of_one_gpu_share_its_time(site: Site) -> None:
 
 def test_a_gpu_job_after_them_is_alone(site: Site) -> None:
     """A job that has the GPU to itself is not `shared`, however soon it follows."""
-    first = site.cluster.sbatch("sleep 1", "--gres=shard:1", user=ALICE)
+    first = site.cluster.sbatch("sleep 2", "--gres=shard:1", user=ALICE)
     alone = site.cluster.sbatch("sleep 2", "--gres=gpu:1", user=BOB)
     for job in (first, alone):
         site.cluster.wait_accounted(job)
