@@ -1,5 +1,6 @@
 """One node with slurm-ofu installed in a directory: hooks, spool, configuration, GPUs that are played."""
 
+import grp
 import json
 import os
 import sys
@@ -50,7 +51,7 @@ class Node:
         self.config.write_text(
             f'[node]\nspool_dir = "{self.spool.directory}"\n[sampler]\nsource = "{self._source()}"\n'
             f'{self.sampler}\n[delivery]\nto = "sqlite://{self.database}"\nwait_seconds = 120\n'
-            f'[database]\nurl = "sqlite://{self.database}"\ngroup = "root"\n'
+            f'[database]\nurl = "sqlite://{self.database}"\ngroup = "{own_group()}"\n'
         )
         self._install()
 
@@ -119,6 +120,11 @@ class Node:
         """Whether nothing of a job is left on the node."""
         folders = (self.spool.state, self.spool.outbox)
         return not any(any(folder.glob(f"{job_id}.*")) for folder in folders)
+
+
+def own_group() -> str:
+    """The group that may read the database: whoever runs the benchmark."""
+    return grp.getgrgid(os.getgid()).gr_name
 
 
 def empty_hook(place: Path) -> Path:

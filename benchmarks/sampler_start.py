@@ -70,7 +70,7 @@ def measure(place: Path, rounds: int = 20) -> Start:
 
 
 def _python() -> float:
-    return run_to_end((sys.executable, "-I", "-c", "pass")).wall_seconds
+    return run_to_end((sys.executable, "-I", "-c", "pass"))
 
 
 def _bare(library: Path) -> float:

@@ -76,7 +76,8 @@ class Spool:
 
     @contextlib.contextmanager
     def hold(self, tag: str) -> Iterator[bool]:
-        """Work on a run alone: True when nobody else does. The lock ends with the process."""
+        """Work on a run alone: True when nobody else does, or has finished it. The lock ends with the
+        process."""
         path = self.state / f"{tag}.lock"
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -89,10 +90,14 @@ class Spool:
             except BlockingIOError:
                 yield False
                 return
-            yield True
-            if not any((self.state / f"{tag}.{suffix}").exists() for suffix in _FACTS):
-                with contextlib.suppress(OSError):  # somebody finished it just before: only the lock is left
+            if self._is_done(tag):
+                # A sampler that is slow to start may come after its run was finished: there is no epilog
+                # any more that could end it. Opening the lock made it anew.
+                with contextlib.suppress(OSError):
                     path.unlink()
+                yield False
+                return
+            yield True
         finally:
             os.close(handle)
 

@@ -7,7 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-BUSCTL = "/usr/bin/busctl"
+BUSCTL, TIMEOUT = "/usr/bin/busctl", "/usr/bin/timeout"
+ANSWER_LIMIT_S, STOP_LIMIT_S = 20, 5
+TIMED_OUT = 124  # as timeout(1) exits
 SYSTEMD = Path("/run/systemd/system")
 #: Names that the epilog reads: it never kills a process that only delivers.
 SAMPLING, DELIVERING = "ofu-sampler", "ofu-deliver"
@@ -35,10 +37,20 @@ class OwnScope:
     """A transient systemd scope for this process: out of slurmd's cgroup and out of the job's, so that
     neither a restart of slurmd nor the job's end takes the sampler with it.
 
-    systemd is asked through ``busctl`` without waiting; :meth:`outcome` tells later what came of it.
+    systemd is asked over the system bus, through ``busctl``, without waiting; :meth:`outcome` tells later what
+    came of it. Without a system bus the process stays: systemd's private socket refuses busctl.
     """
 
-    def __init__(self, name: str, *, systemd: Path = SYSTEMD, busctl: str = BUSCTL) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        systemd: Path = SYSTEMD,
+        busctl: str = BUSCTL,
+        limit_seconds: int = ANSWER_LIMIT_S,
+    ) -> None:
+        self._limit_seconds = limit_seconds
+        self._cgroup = f"/{name}.scope"
         self._child: subprocess.Popen[bytes] | None = None
         self._why_not = "stayed: no systemd here"
         if not systemd.is_dir():
@@ -48,11 +60,12 @@ class OwnScope:
             return
         try:
             self._child = subprocess.Popen(
-                scope_request(busctl, name, os.getpid()),
+                scope_request(busctl, name, os.getpid(), limit_seconds),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                env={},
             )
         except OSError as error:
             self._why_not = f"stayed: {error}"
@@ -62,16 +75,39 @@ class OwnScope:
         if self._child is None:
             return self._why_not
         code = self._child.poll()
-        if code is None:
+        if self._has_moved():
+            return "own scope"
+        if not code:  # unanswered, or answered but not yet carried out
             return "asked for a scope"
-        return "own scope" if code == 0 else f"stayed: busctl exited {code}"
+        if code == TIMED_OUT:
+            return f"stayed: busctl took over {self._limit_seconds} s"
+        return f"stayed: busctl exited {code}"
+
+    def _has_moved(self) -> bool:
+        """Whether the kernel has this process in the scope."""
+        with contextlib.suppress(OSError):
+            lines = Path("/proc/self/cgroup").read_text().splitlines()
+            return any(line.endswith(self._cgroup) for line in lines)
+        return False
 
 
-def scope_request(busctl: str, name: str, pid: int) -> list[str]:
-    """The call that starts a scope around a process."""
+def scope_request(busctl: str, name: str, pid: int, limit_seconds: int) -> list[str]:
+    """The call that starts a scope around a process; ended from outside when the bus itself hangs.
+
+    A process that ignores the scope's end is killed after a few seconds, not the 90 that would hold up a
+    shutdown, and a scope that ended badly is forgotten like any other.
+    """
+    properties = {
+        "PIDs": ["au", "1", str(pid)],
+        "Description": ["s", "slurm-ofu sampler"],
+        "TimeoutStopUSec": ["t", str(STOP_LIMIT_S * 10**6)],
+        "CollectMode": ["s", "inactive-or-failed"],
+    }
     return [
+        TIMEOUT,
+        "--kill-after=1",
+        str(limit_seconds),
         busctl,
-        "--timeout=20",
         "--allow-interactive-authorization=no",
         "call",
         "org.freedesktop.systemd1",
@@ -81,14 +117,8 @@ def scope_request(busctl: str, name: str, pid: int) -> list[str]:
         "ssa(sv)a(sa(sv))",
         f"{name}.scope",
         "fail",
-        "2",
-        "PIDs",
-        "au",
-        "1",
-        str(pid),
-        "Description",
-        "s",
-        "slurm-ofu sampler",
+        str(len(properties)),
+        *(word for key, value in properties.items() for word in (key, *value)),
         "0",
     ]
 

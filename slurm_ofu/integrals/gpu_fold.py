@@ -1,10 +1,13 @@
 """The fold: sample after sample of one GPU, summed under both estimators at once.
 
 ``sampled`` and ``cycles`` run side by side, so that the better one can be checked against the other
-before it is believed (metric.md 3.1). The fold's whole state is plain numbers: it goes into a
-checkpoint as it is and comes back from one.
+before it is believed (metric.md 3.1). The fold's whole state is plain data: it goes into a checkpoint as
+it is and comes back from one.
 """
 
+from array import array
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -94,8 +97,10 @@ def _plain(value: Any) -> Any:
     kind = type(value)
     if kind is float or kind is int or value is None or kind is str:
         return value
-    if kind is list or kind is tuple:
-        return kind(value)  # of numbers
+    if kind is tuple:
+        return value
+    if kind is list:
+        return _packed(value)
     if kind is dict:
         return _columns(value)
     return {name: _plain(getattr(value, name)) for name in kind.__slots__}
@@ -104,21 +109,30 @@ def _plain(value: Any) -> Any:
 _SUMS = tuple(field.name for field in fields(QuarterSeries))
 
 
-def _columns(quarters: dict[int, QuarterSeries]) -> dict[str, list[float]]:
+def _columns(quarters: dict[int, QuarterSeries]) -> dict[str, Any]:
     """The quarter hours of a long run as columns: half the cost of a row for each."""
     rows = quarters.values()
-    return {"quarter": [*quarters], **{name: [getattr(row, name) for row in rows] for name in _SUMS}}
+    return {"quarter": [*quarters], **{name: _packed(getattr(row, name) for row in rows) for name in _SUMS}}
 
 
-def _quarters(columns: dict[str, list[Any]]) -> dict[int, QuarterSeries]:
-    rows = zip(columns["quarter"], *(columns[name] for name in _SUMS), strict=True)
+def _quarters(columns: dict[str, Any]) -> dict[int, QuarterSeries]:
+    rows = zip(columns["quarter"], *(_unpacked(columns[name]) for name in _SUMS), strict=True)
     return {quarter: QuarterSeries(*sums) for quarter, *sums in rows}
+
+
+def _packed(numbers: Iterable[float]) -> str:
+    """Doubles as text: their decimals would cost more than all the rest of a checkpoint."""
+    return b64encode(array("d", numbers)).decode()
+
+
+def _unpacked(text: str) -> list[float]:
+    return array("d", b64decode(text)).tolist()
 
 
 def _series(state: dict[str, Any]) -> Series:
     line = BucketLine(**state["line"])
-    # Lists of its own: one state may become a fold twice.
-    line.megacycles, line.covered_seconds = list(line.megacycles), list(line.covered_seconds)
+    line.megacycles = _unpacked(state["line"]["megacycles"])
+    line.covered_seconds = _unpacked(state["line"]["covered_seconds"])
     return Series(**{**state, "line": line, "quarters": _quarters(state["quarters"])})
 
 

@@ -13,7 +13,11 @@ def spread(start_ns: int, end_ns: int, width_ns: int) -> Iterator[tuple[int, flo
     """(index, share) of each cell of a grid of ``width_ns`` that start..end touches; shares add to 1."""
     if end_ns <= start_ns:
         return
-    for index in range(start_ns // width_ns, (end_ns - 1) // width_ns + 1):
+    first, last = start_ns // width_ns, (end_ns - 1) // width_ns
+    if first == last:  # as nearly always
+        yield first, 1.0
+        return
+    for index in range(first, last + 1):
         overlap = min(end_ns, (index + 1) * width_ns) - max(start_ns, index * width_ns)
         yield index, overlap / (end_ns - start_ns)
 

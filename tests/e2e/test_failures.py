@@ -307,9 +307,8 @@ def test_a_killed_sampler_loses_one_checkpoint_interval(ward: Ward) -> None:
     """SIGKILL in mid-job leaves the figure up to the last checkpoint, at most one interval earlier."""
     node = ward.nodes[0]
     job = ward.sampled(node)
-    began, checkpoint = time.time(), ward.spool_file(node, f"state/{job}.*.checkpoint")
-    assert checkpoint is not None
-    ward.cluster.wait_for(lambda: checkpoint.stat().st_mtime > began + 2, 20, "more checkpoints")
+    began = time.time()
+    ward.cluster.wait_for(lambda: time.time() > began + 2.4, 10, "some samples")
     pid = ward.sampler_pid(node, job)
     assert pid is not None
     killed = time.time()
@@ -335,8 +334,12 @@ def test_a_stranger_s_sigterm(ward: Ward) -> None:
     pid = ward.sampler_pid(node, job)
     assert pid is not None
     sampler = Process.of(pid)
+    told = time.time()
     ward.cluster.in_node(node, "fuser", "-k", "-TERM", "/dev/nvidia0")
     ward.cluster.wait_for(lambda: not sampler.alive(), 10, "the sampler to end")
+    checkpoint = ward.spool_file(node, f"state/{job}.*.checkpoint")
+    assert checkpoint is not None
+    assert checkpoint.stat().st_mtime > told - 0.02  # file times are as coarse as the kernel's tick
     ward.end(job, node)
     ward.wait_clean(node)
     page = ward.run_of(job, node)
@@ -658,6 +661,8 @@ def test_a_reboot_during_the_job(ward: Ward) -> None:
     for path in (ward.spool_file(node, f"state/{job}.*.prolog"), ward.spool(node) / "boot"):
         assert path is not None
         path.write_text(path.read_text().replace(boot, old))
+    like = ward.mark(node, model, "epilog-before.environment")
+    assert [0] == exits(ward.by_hand(node, ward.epilog, like, job))  # slurmd may run it after a reboot
     one_job(ward, node)
     page = ward.run_of(job, node)
     assert "sampler_died" == page["reason"]

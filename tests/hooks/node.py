@@ -221,6 +221,20 @@ class Node:
                     found.append(Process.of(int(entry.name)))
         return found
 
+    def gone(self) -> None:
+        """Wait until nothing of ours runs any more."""
+        deadline = time.monotonic() + 30
+        while left := self.processes():
+            assert time.monotonic() < deadline, [self.command(process) for process in left]
+            time.sleep(0.01)
+
+    @staticmethod
+    def command(process: Process) -> str:
+        """What a process is called, for a message."""
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{process.pid}/cmdline").read_text().replace("\0", " ")
+        return "nobody"
+
     def close(self) -> None:
         """End what is still there, each by its pid and start time."""
         for process in self.processes():

@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
+from slurm_ofu.delivery.spool import Spool
 from slurm_ofu.records.codec import decode
 from slurm_ofu.samples.checkpoint import decode_checkpoint, encode_checkpoint
 from tests.hooks.node import Node, poll
 from tests.services.processes import Process
 
-QUICK_S = 1.0  # for a prolog, and for an epilog that has nobody to wait for; on a busy machine
+QUICK_S = 1.5  # for a prolog, and for an epilog that has nobody to wait for; on a busy machine
 EPILOG_LIMIT_S = 3.5
 OTHER_BOOT = "00000000-0000-4000-8000-000000000000"
 #: Root may write anywhere; without these capabilities a mode of 0500 means what it says.
@@ -69,7 +70,7 @@ def test_the_epilog_leaves_no_process(node: Node) -> None:
     node.prolog()
     node.sampling()
     node.epilog()
-    poll("all processes gone", lambda: not node.processes())
+    node.gone()
 
 
 def test_the_sampler_survives_the_prologs_process_group(node: Node) -> None:
@@ -94,6 +95,23 @@ def test_a_short_run_is_a_record_too(node: Node) -> None:
     node.epilog()
     assert {"short"} == {row["reason"] for row in node.stored()}
     poll("an empty spool", node.is_settled)
+
+
+def test_a_sampler_that_comes_too_late_does_not_stay(node: Node) -> None:
+    """A run may be finished by somebody else before its sampler is up: the sampler goes at once."""
+    node.prolog()
+    process = node.sampler_process()
+    process.send(signal.SIGSTOP)
+    tag = node.state("prolog").name.removesuffix(".prolog")
+    spool = Spool(node.spool)
+    with spool.hold(tag) as alone:
+        held = alone  # else the sampler was quicker, and has been told nothing yet
+        if held:
+            spool.finish(tag, b"", done_note="0 1764424800 - 0 0,1")
+    process.send(signal.SIGCONT)
+    if held:
+        poll("the sampler's end", lambda: not process.alive())
+        assert [] == list(node.spool.glob("state/*"))
 
 
 def test_two_runs_of_a_job_are_two_runs(node: Node) -> None:
@@ -133,12 +151,8 @@ def no_python(node: Node) -> None:
         node.install(hook)
 
 
-def spool_is_full(node: Node) -> None:
-    """Names can be made, contents cannot."""
-    for name in ("state", "outbox", "done"):
-        (node.spool / name).mkdir(parents=True)
-    for suffix in ("prolog", "sampler"):
-        (node.spool / "state" / f"7.0.1.{suffix}").write_text("")
+#: No process may write a byte into a file, as on a full disk; names can still be made.
+FULL_DISK = ("/bin/sh", "-c", 'trap "" XFSZ; exec /usr/bin/prlimit --fsize=0 "$@"', "sh")
 
 
 NOTHING_SAID: dict[str, Any] = {}
@@ -157,7 +171,6 @@ FAULTS: list[tuple[Callable[[Node], None], dict[str, Any]]] = [
     (no_source, NOTHING_SAID),
     (no_spool_possible, NOTHING_SAID),
     (no_python, NOTHING_SAID),
-    (spool_is_full, NOTHING_SAID),
 ]
 
 
@@ -183,7 +196,8 @@ def test_a_job_without_gpus_leaves_nothing(node: Node, said: dict[str, Any]) -> 
 
 
 def test_a_read_only_spool(node: Node) -> None:
-    """A spool that cannot be written costs the record, not the node."""
+    """A spool that cannot be written costs the record, not the node, and leaves no sampler behind that
+    nobody could ever end."""
     for name in ("state", "outbox", "done"):
         (node.spool / name).mkdir(parents=True)
     folders = (node.spool / "state", node.spool / "outbox", node.spool / "done", node.spool)
@@ -192,12 +206,22 @@ def test_a_read_only_spool(node: Node) -> None:
     try:
         prolog = node.prolog(prefix=WITHOUT_CAPABILITIES)
         epilog = node.epilog(prefix=WITHOUT_CAPABILITIES)
+        node.gone()
     finally:
-        node.close()
         for folder in folders:
             folder.chmod(0o700)
     assert [(0, b"")] * 2 == [(called.code, called.output) for called in (prolog, epilog)]
     assert [] == list((node.spool / "state").iterdir())
+
+
+def test_a_full_disk(node: Node) -> None:
+    """A spool that is full costs the figures, not the node; the run's name is kept."""
+    prolog = node.prolog(prefix=FULL_DISK)
+    epilog = node.epilog(prefix=FULL_DISK)
+    assert [(0, b"")] * 2 == [(called.code, called.output) for called in (prolog, epilog)]
+    assert max(prolog.seconds, epilog.seconds) < EPILOG_LIMIT_S
+    names = [Path(f"/proc/{process.pid}/comm").read_text().strip() for process in node.processes()]
+    assert "ofu-sampler" not in names
 
 
 def test_without_pynvml_there_is_no_source(node: Node) -> None:
@@ -226,7 +250,7 @@ def test_a_configuration_mended_later_loses_no_run(node: Node) -> None:
     broken_config(node)
     node.prolog()
     node.epilog()
-    poll("everybody gone", lambda: not node.processes())
+    node.gone()
     node.write_config()
     node.finisher()
     assert {"short"} == {row["reason"] for row in node.stored()}
@@ -244,7 +268,7 @@ def test_a_second_epilog_adds_nothing(node: Node) -> None:
         assert 0 == node.epilog().code
     poll("an empty spool", node.is_settled)
     assert 0 == node.epilog().code
-    poll("everybody gone", lambda: not node.processes())
+    node.gone()
     assert ["ok", "ok"] == [row["reason"] for row in node.stored()]
     assert [] == list(node.spool.glob("state/*.epilog"))
 
@@ -258,7 +282,7 @@ def test_epilogs_at_the_same_time_make_one_record(node: Node) -> None:
     for process in processes:
         process.stdout.close()
     poll("an empty spool", node.is_settled)
-    poll("everybody gone", lambda: not node.processes())
+    node.gone()
     assert ["ok", "ok"] == [row["reason"] for row in node.stored()]
 
 
@@ -397,7 +421,7 @@ def test_a_record_waits_for_a_locked_database(node: Node) -> None:
         node.prolog(6)
         node.sampling(0.3, 6)
         assert 0 == node.epilog(6).code
-        poll("everybody gone", lambda: not node.processes())
+        node.gone()
         assert 1 == len(list(node.spool.glob("outbox/6.*.record")))
     assert [] == node.rows("SELECT * FROM run WHERE job_id = 6")
     node.prolog(7)

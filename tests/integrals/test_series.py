@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurm_ofu.integrals.series import BUCKET_LIMIT, QUARTER_NS, BucketLine, Series, spread
+from slurm_ofu.integrals.series import QUARTER_NS, BucketLine, Series, spread
 from slurm_ofu.values import Interval
 from tests.integrals.examples import SECOND, interval
 
@@ -100,7 +100,7 @@ def test_time_line_has_at_most_128_buckets_and_loses_nothing(its: list[Interval]
     line = BucketLine(0, width_ns)
     for one in its:
         line.add(one)
-        assert BUCKET_LIMIT >= len(line.megacycles) == len(line.covered_seconds)
+        assert 128 >= len(line.megacycles) == len(line.covered_seconds)
     assert math.fsum(one.seconds for one in its) == pytest.approx(math.fsum(line.covered_seconds))
     assert math.fsum(one.tensor_megacycles for one in its) == pytest.approx(math.fsum(line.megacycles))
 
@@ -128,6 +128,15 @@ def test_no_bucket_covers_more_than_its_width(its: list[Interval]) -> None:
     """A bucket covers at most its own width."""
     line = series_of(its).line
     assert all(seconds <= line.width_ns / SECOND * (1 + 1e-9) for seconds in line.covered_seconds)
+
+
+def test_the_129th_bucket_merges_pairs() -> None:
+    """128 intervals of a bucket each fill the time-line; the next one makes 65 of double width."""
+    its = [interval(at * 10, at * 10 + 10) for at in range(129)]
+    full, merged = series_of(its[:128]).line, series_of(its).line
+    assert (128, 10 * SECOND) == (len(full.megacycles), full.width_ns)
+    assert (65, 20 * SECOND) == (len(merged.megacycles), merged.width_ns)
+    assert [*[20.0] * 64, 10.0] == merged.covered_seconds
 
 
 def test_a_gap_is_not_covered() -> None:

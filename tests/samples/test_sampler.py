@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slurm_ofu.counters.pattern import Pattern
 from slurm_ofu.figures.student import NORMAL_QUANTILE, t_quantile
-from slurm_ofu.values import GpuTotals
+from slurm_ofu.values import GpuTotals, Sample
 from tests.integrals.examples import near, totals
 from tests.samples.fake_clock import (
     BURSTY,
@@ -153,6 +153,39 @@ def test_each_interval_has_its_clock_readings() -> None:
         clocks = [at for its, at in trial.source.clock_reads if its == gpu]
         for begin, end in pairwise(ticks[:-1]):
             assert 7 == sum(begin < at < end for at in clocks)
+
+
+class Witness:
+    """A fold that only remembers what it was given."""
+
+    def __init__(self) -> None:
+        self.samples: list[Sample] = []
+        self.clocks_after: list[float | None] = []
+
+    def add(self, sample: Sample, wall_offset_ns: int) -> None:
+        """Remember a sample."""
+        self.samples.append(sample)
+
+    def clock_after(self, mhz: float | None) -> None:
+        """Remember a clock, and after how many samples it came."""
+        assert len(self.clocks_after) == len(self.samples) - 1
+        self.clocks_after.append(mhz)
+
+
+def test_each_interval_knows_its_neighbours() -> None:
+    """The last clock reading before an interval and the first after it come with it, from the readings
+    themselves."""
+    trial, witness = Trial({0: BURSTY}), Witness()
+    (device,) = trial.source.devices()
+    trial.sampler.folds = {0: (device, witness)}
+    trial.clock.stop_at_ns = START_NS + 95 * SECOND
+    trial.sampler.run()
+    assert 11 == len(witness.samples) == len(witness.clocks_after)
+    for earlier, later in pairwise(witness.samples):
+        assert earlier.clocks_mhz[-1] == later.clock_before_mhz
+    for after, later in zip(witness.clocks_after, witness.samples[1:], strict=False):
+        assert after == later.clocks_mhz[0]
+    assert {10} == {len(sample.clocks_mhz) for sample in witness.samples[1:-1]}
 
 
 def test_the_source_says_how_often() -> None:
