@@ -1,7 +1,5 @@
-"""The frozen values of slurm-ofu, in the order in which they are made.
+"""The frozen values of slurm-ofu, in the order in which they are made: from top to bottom, the program.
 
-Read top to bottom, this is the program: a GPU's identity, what its counters said, what that was
-over an interval, how much it was over a run, and what is kept about it in the accounting database.
 ``None`` always means "not measured", never zero. Units are in the names; ratios lie in 0..1 unless
 said otherwise. Monotonic times (``*_ns``) are CLOCK_BOOTTIME; ``*_epoch_s`` are wall-clock labels.
 """
@@ -44,10 +42,9 @@ class DeviceIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What one GPU's counters said at one instant.
+    """What one GPU's counters said at one instant. Without a tensor figure ``fault`` says why.
 
-    The ratios are means over ``since_ns``..``taken_ns`` (the previous good reading to this one);
-    the cycle counters are cumulative. A reading without a tensor figure says why in ``fault``.
+    The ratios are means from ``since_ns`` (the last good reading) to ``taken_ns``; cycles are cumulative.
     """
 
     since_ns: int | None
@@ -78,9 +75,8 @@ class Sample:
 class Interval:
     """One GPU over one interval: what is summed.
 
-    ``tensor_megacycles`` is cycles with an active tensor pipe, per SM, in units of 1e6:
-    tensor_active_ratio x MHz x s for a sampled clock, or counted by the hardware.
-    ``variance`` is that of ``tensor_megacycles``, with ``degrees`` of freedom behind it.
+    ``tensor_megacycles``: 1e6 cycles per SM with an active tensor pipe (tensor_active_ratio x MHz x s for
+    a sampled clock, else counted). ``variance`` is theirs, with ``degrees`` of freedom behind it.
     """
 
     start_ns: int
@@ -92,7 +88,7 @@ class Interval:
 
     @property
     def seconds(self) -> float:
-        """Length of the interval in seconds."""
+        """Its length."""
         return (self.end_ns - self.start_ns) / 1e9
 
 
@@ -104,8 +100,8 @@ class HookFacts:
     """What Slurm told one hook on one node, and when (by the node's monotonic and wall clocks)."""
 
     boot_id: str
-    uptime_ns: int  # CLOCK_BOOTTIME
-    epoch_s: float  # wall clock, a label only
+    uptime_ns: int
+    epoch_s: float
     environment: Mapping[str, str]
 
 
@@ -124,7 +120,7 @@ class Job:
     """What the hooks know of a run. Name, array id and state come later, from accounting."""
 
     key: RunKey
-    restart_certain: bool  # False: only an epilog spoke, and its restart count cannot be trusted
+    restart_certain: bool  # False: only an epilog spoke, whose restart count cannot be trusted
     user: str | None
     uid: int | None
     account: str | None
@@ -140,15 +136,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """OFU over a run's life, at most 128 buckets of equal width.
-
-    ``buckets``: (tensor_ref_seconds or None when the model is unknown, covered_seconds) each;
-    a bucket with 0 covered seconds was not measured.
-    """
+    """OFU over a run's life, at most 128 buckets of equal width."""
 
     start_epoch_s: float
     bucket_seconds: float
-    buckets: tuple[tuple[float | None, float], ...]
+    buckets: tuple[tuple[float | None, float], ...]  # (tensor_ref_seconds, covered_seconds), 0: not measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +160,7 @@ class QuarterSums:
 class GpuTotals:
     """One GPU over one run: numerators and denominators, never ratios.
 
-    A numerator is ``None`` where nothing was measured. Each side figure has its own covered
-    seconds, since a driver may answer one and not the other.
+    A numerator is ``None`` where nothing was measured; each side figure has its own covered seconds.
     """
 
     position: int  # in the node's Slurm device list
@@ -239,7 +230,7 @@ class NodeRecord:
 class UsageSums:
     """Sums over any set of GPU rows, straight from the accounting database. Nothing is divided yet.
 
-    ``*_variance`` are squared GPU-seconds of runs (GPUs of one run add linearly, runs in quadrature).
+    ``*_variance``: squared GPU-seconds (GPUs of one run add linearly, runs in quadrature).
     """
 
     run_count: int
@@ -287,8 +278,7 @@ GroupBy = Literal["job", "user", "partition", "account"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which runs a report is about. Empty tuples select everything; a run counts when any part of
-    it lies in ``start_epoch_s <= t < end_epoch_s``."""
+    """Which runs a report is about: those with any part in start <= t < end; () selects everything."""
 
     start_epoch_s: float | None = None
     end_epoch_s: float | None = None
@@ -301,7 +291,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """One run as the accounting database knows it; ``None`` is unknown (accounting may fill it in)."""
+    """One run as the accounting database knows it; ``None`` is unknown."""
 
     run_id: int
     cluster: str
@@ -323,8 +313,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """One node of one run. ``gpu_count_assumed``: the node was never heard from, and the count is
-    the mean of its siblings."""
+    """One node of one run. ``gpu_count_assumed``: never heard from; the mean of its siblings."""
 
     node_name: str
     reason: str

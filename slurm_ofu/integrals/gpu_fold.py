@@ -6,7 +6,7 @@ it is and comes back from one.
 """
 
 from array import array
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
@@ -122,11 +122,11 @@ def _quarters(columns: dict[str, Any]) -> dict[int, QuarterSeries]:
 
 def _packed(numbers: Iterable[float]) -> str:
     """Doubles as text: their decimals would cost more than all the rest of a checkpoint."""
-    return b64encode(array("d", numbers)).decode()
+    return b2a_base64(array("d", numbers), newline=False).decode()
 
 
 def _unpacked(text: str) -> list[float]:
-    return array("d", b64decode(text)).tolist()
+    return array("d", a2b_base64(text)).tolist()
 
 
 def _series(state: dict[str, Any]) -> Series:

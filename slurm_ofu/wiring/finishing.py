@@ -163,9 +163,16 @@ def _finished(tag: str, note: str, boot_id: str) -> Holding | None:
 
 
 def _saved(spool: Spool, tag: str) -> Checkpoint | None:
+    """The last checkpoint, or ``None`` where there is none that this version can read to the end."""
     data = spool.checkpoint(tag)
-    with contextlib.suppress(StateError):
-        return decode_checkpoint(data) if data is not None else None
+    if data is None:
+        return None
+    with contextlib.suppress(StateError, KeyError, TypeError, ValueError, AttributeError):
+        checkpoint = decode_checkpoint(data)
+        for gpu in checkpoint.gpus:
+            if gpu.fold is not None:
+                GpuFold.from_state(dict(gpu.fold))
+        return checkpoint
     return None
 
 
