@@ -146,10 +146,19 @@ class Ward(Site):
             self.wait_checkpoint(node, job)
         return job
 
+    def sample_for(self, *, seconds: float) -> None:
+        """Let the samplers that have begun go on for a while."""
+        began = uptime()
+        self.cluster.wait_for(lambda: uptime() > began + seconds, seconds + 20, f"{seconds} s of samples")
+
     def wait_held(self, node: str, job: int, seconds: float) -> None:
         """Wait until a job has held its GPU that long."""
-        began = float(self.mark(node, job, "prolog-before").read_text())
+        began = self.began(node, job)
         self.cluster.wait_for(lambda: uptime() - began > seconds, seconds + 20, f"{seconds} s of job {job}")
+
+    def began(self, node: str, job: int) -> float:
+        """The uptime at which a job's prologs began."""
+        return float(self.mark(node, job, "prolog-before").read_text())
 
     def mark(self, node: str, job: int, name: str) -> Path:
         """A file that the scripts around ours wrote."""
@@ -291,7 +300,7 @@ def test_nothing_goes_wrong(ward: Ward) -> None:
     """Where nothing goes wrong, the run is there, complete, and syslog has no word of ours."""
     node = ward.nodes[0]
     job = ward.sampled(node)
-    ward.wait_held(node, job, 3 * INTERVAL)
+    ward.sample_for(seconds=3 * INTERVAL)
     like, trial = ward.mark(node, job, "prolog-before.environment"), 900_000
     assert [0] == exits(ward.by_hand(node, ward.epilog_dir / "50-holders", like, trial))
     assert f"/proc/{ward.sampler_pid(node, job)}/fd/" in ward.mark(node, trial, "holders").read_text()
@@ -308,12 +317,12 @@ def test_a_killed_sampler_loses_one_checkpoint_interval(ward: Ward) -> None:
     node = ward.nodes[0]
     job = ward.sampled(node)
     began = time.time()
-    ward.cluster.wait_for(lambda: time.time() > began + 2.4, 10, "some samples")
+    ward.sample_for(seconds=2.4)
     pid = ward.sampler_pid(node, job)
     assert pid is not None
     killed = time.time()
     os.kill(pid, signal.SIGKILL)
-    ward.cluster.wait_for(lambda: time.time() > killed + 1, 10, "some time without a sampler")
+    ward.wait_held(node, job, uptime() - ward.began(node, job) + 1)  # without a sampler
     ward.end(job, node)
     ward.wait_clean(node)
     page = ward.run_of(job, node)
@@ -330,7 +339,7 @@ def test_a_stranger_s_sigterm(ward: Ward) -> None:
     """`fuser -k -TERM /dev/nvidia0` ends the sampler with all it has seen; the record comes at the epilog."""
     node = ward.nodes[0]
     job = ward.sampled(node)
-    ward.wait_held(node, job, 3 * INTERVAL)
+    ward.sample_for(seconds=3 * INTERVAL)
     pid = ward.sampler_pid(node, job)
     assert pid is not None
     sampler = Process.of(pid)
@@ -420,7 +429,7 @@ def test_the_spool_fills_up(ward: Ward) -> None:
     node = ward.nodes[-1]
     job = ward.sampled(node)
     with full_spool(ward, node):
-        ward.wait_held(node, job, 2 * CHECKPOINT + 1)
+        ward.sample_for(seconds=2 * CHECKPOINT + 1)
         ward.end(job, node)
         assert "ok" == ward.run_of(job, node)["reason"]
         ward.wait_logged(node, f"job {job}: no checkpoint: ")
@@ -428,7 +437,7 @@ def test_the_spool_fills_up(ward: Ward) -> None:
     ward.wait_clean(node)
     page = ward.run_of(job, node)
     assert "ok" == page["reason"]
-    assert page["coverage_ratio"] > 0.8
+    assert page["gpus"][0]["covered_seconds"] > 2 * CHECKPOINT
     ward.wait_logged(node, f"job {job}: the outbox cannot be written: ")
 
 
@@ -438,7 +447,7 @@ def test_the_spool_fills_up_and_nobody_takes_records(ward: Ward) -> None:
     ward.configure(node, ward.toml(f"dir://{ward.folder}/absent"))
     try:
         job = ward.sampled(node)
-        ward.wait_held(node, job, 3 * INTERVAL)
+        ward.sample_for(seconds=3 * INTERVAL)
         with full_spool(ward, node):
             ward.end(job, node)
             ward.wait_logged(node, f"job {job}: the outbox cannot be written: ")
@@ -451,12 +460,18 @@ def test_the_spool_fills_up_and_nobody_takes_records(ward: Ward) -> None:
     assert "ok" == ward.run_of(job, node)["reason"]
 
 
+def gpus_held(ward: Ward, node: str) -> bool:
+    """Whether anybody has a node's GPUs open."""
+    return 0 == ward.cluster.in_node(node, "fuser", "-s", "/dev/nvidia0", check=False).returncode
+
+
 def test_the_spool_is_full_all_along(ward: Ward) -> None:
     """Full from before the prolog until after the epilog: nothing could be written down, nothing is lost."""
     node = ward.nodes[-1]
     with full_spool(ward, node):
         job = ward.begin(node)
-        ward.wait_held(node, job, 4 * INTERVAL)
+        ward.cluster.wait_for(lambda: gpus_held(ward, node), 20, "the sampler to open the GPUs")
+        ward.sample_for(seconds=4 * INTERVAL)
         ward.end(job, node)
         ward.wait_logged(node, f"job {job}: prolog cannot write to {SPOOL}/state")
         ward.wait_logged(node, f"job {job}: epilog cannot write to {SPOOL}/state")
@@ -528,7 +543,7 @@ def test_the_database_is_locked_for_less_than_we_wait(ward: Ward) -> None:
 def one_job(ward: Ward, node: str, *, clean: bool = True) -> int:
     """A short job from begin to end."""
     job = ward.sampled(node)
-    ward.wait_held(node, job, 4 * INTERVAL)
+    ward.sample_for(seconds=3 * INTERVAL)
     ward.end(job, node)
     if clean:
         ward.wait_clean(node)
@@ -544,7 +559,7 @@ def test_no_prolog_on_one_node(ward: Ward) -> None:
     with ward.replaced(without, ward.prolog, "/bin/true"):
         job = ward.begin(with_prolog, without)
         ward.wait_checkpoint(with_prolog, job)
-        ward.wait_held(with_prolog, job, 4 * INTERVAL)
+        ward.sample_for(seconds=3 * INTERVAL)
         ward.end(job, with_prolog, without)
     for node in (with_prolog, without):
         ward.wait_clean(node)
@@ -574,8 +589,7 @@ def test_two_epilogs_at_once(ward: Ward) -> None:
     prolog, epilog = (ward.mark(node, model, f"{hook}-before.environment") for hook in ("prolog", "epilog"))
     assert [0] == exits(ward.by_hand(node, ward.prolog, prolog, job))
     ward.wait_checkpoint(node, job)
-    began = uptime()
-    ward.cluster.wait_for(lambda: uptime() > began + 4 * INTERVAL, 20, "some samples")
+    ward.sample_for(seconds=3 * INTERVAL)
     assert [0, 0] == exits(*(ward.by_hand(node, ward.epilog, epilog, job) for _ in range(2)))
     ward.wait_clean(node)
     ward.cluster.wait_for(lambda: not our_processes(ward), 20, "our processes to end")
@@ -596,12 +610,12 @@ def test_an_upgrade_during_the_job(ward: Ward, receiver: str) -> None:
             upgrade.enter_context(ward.hidden(node, PACKAGE))
             upgrade.enter_context(ward.hidden(node, Path(sqlite3.__file__).parent))
             upgrade.enter_context(ward.replaced(node, pynvml.__file__, "/dev/null"))
-            ward.wait_held(node, job, 4 * INTERVAL)
+            ward.sample_for(seconds=4 * INTERVAL)
             ward.end(job, node)
             ward.wait_clean(node)
         page = ward.run_of(job, node)
         assert "ok" == page["reason"]
-        assert page["coverage_ratio"] > 0.8
+        assert page["gpus"][0]["covered_seconds"] > 3 * INTERVAL
 
 
 def broken(ward: Ward, node: str, what: str) -> Any:
@@ -650,8 +664,7 @@ def test_a_reboot_during_the_job(ward: Ward) -> None:
         ward.by_hand(node, ward.prolog, ward.mark(node, model, "prolog-before.environment"), job)
     )
     ward.wait_checkpoint(node, job)
-    began = uptime()
-    ward.cluster.wait_for(lambda: uptime() > began + 4 * INTERVAL, 20, "some samples")
+    ward.sample_for(seconds=3 * INTERVAL)
     pid = ward.sampler_pid(node, job)
     assert pid is not None
     sampler = Process.of(pid)
