@@ -3,7 +3,8 @@
 # missing. Anybody else: says in one line which kinds of tests will be skipped, and why.
 set -eu
 
-wanted=${*:-slurmctld slurmd slurmdbd slurm-client munge mariadb-server gcc libc6-dev util-linux fuse3 shellcheck}
+wanted=${*:-slurmctld slurmd slurmdbd slurm-client munge mariadb-server gcc libc6-dev util-linux systemd dbus fuse3 \
+    shellcheck}
 
 missing=''
 for package in $wanted; do

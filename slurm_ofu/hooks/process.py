@@ -37,8 +37,8 @@ class OwnScope:
     """A transient systemd scope for this process: out of slurmd's cgroup and out of the job's, so that
     neither a restart of slurmd nor the job's end takes the sampler with it.
 
-    systemd is asked over the system bus, through ``busctl``, without waiting; :meth:`outcome` tells later what
-    came of it. Without a system bus the process stays: systemd's private socket refuses busctl.
+    systemd is asked over the system bus, through ``busctl``, without waiting; :meth:`outcome` tells later
+    what came of it. Without a system bus the process stays: systemd's private socket refuses busctl.
     """
 
     def __init__(

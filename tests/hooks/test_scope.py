@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 ANY_FOLDER = Path("/proc")
 NOBODY = 65534
 
-#: A process that asks for its own scope, without any environment, and writes down four times a second what it is told.
+#: A process that asks for its own scope, without any environment, and keeps writing down what it is told.
 SAMPLER = f"""
 import json, os, signal, sys, time
 sys.path.insert(0, {str(ROOT)!r})
@@ -43,13 +44,16 @@ import sys, time, json
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
 from tests.hooks.node import Node
-node = Node(Path("/run/node"))
+folder = Path("/run/node")
+folder.mkdir(exist_ok=True)
+node = Node(folder)
 if sys.argv[1] == "prolog":
-    node.folder.mkdir()
     Path("/run/prolog").write_text(str(node.prolog().code))
     time.sleep(60)
+node.sampling(node.covered_seconds() + 0.5)
 node.epilog()
-Path("/run/stored.new").write_text(json.dumps([dict(row) for row in node.stored()], default=str))
+stored = dict(gpus=node.stored(), nodes=node.rows("SELECT * FROM run_node"))
+Path("/run/stored.new").write_text(json.dumps(stored, default=str))
 Path("/run/stored.new").rename("/run/stored")
 """
 
@@ -67,11 +71,10 @@ def root() -> None:
     needed(None if os.geteuid() == 0 else "only root is asked to leave for a scope")
 
 
-@pytest.fixture(scope="module", params=sorted(cgroup_mounts()) or ["unified"])
-def systemd(request: pytest.FixtureRequest) -> Iterator[IsolatedSystemd]:
-    """A real systemd for every kind of cgroups that this machine has."""
-    needed(missing_requirements())
-    its = IsolatedSystemd(request.param)
+@contextmanager
+def running(hierarchy: str, folder: Path) -> Iterator[IsolatedSystemd]:
+    """A real systemd that keeps its units in this hierarchy of cgroups."""
+    its = IsolatedSystemd(hierarchy, folder)
     try:
         its.start()
         yield its
@@ -79,20 +82,29 @@ def systemd(request: pytest.FixtureRequest) -> Iterator[IsolatedSystemd]:
         its.close()
 
 
+@pytest.fixture(scope="module")
+def systemd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IsolatedSystemd]:
+    """A real systemd with version 2 cgroups."""
+    needed(missing_requirements("unified"))
+    with running("unified", tmp_path_factory.mktemp("systemd")) as its:
+        yield its
+
+
+def last_word(outcome: str) -> str:
+    """The outcome, if it will stay so."""
+    return "" if outcome == "asked for a scope" else outcome
+
+
 class Asking:
-    """A process in a service of its own that asks for a scope."""
+    """A process that asks for a scope, started by the main process of a service as slurmd starts prologs."""
 
     def __init__(
         self, systemd: IsolatedSystemd, name: str, *, on_sigterm: str = "SIG_DFL", limit: int = 20
     ) -> None:
-        self.systemd, self.name, self.service = (
-            systemd,
-            name,
-            f"slurmd-of-{name}-{time.monotonic_ns()}.service",
-        )
+        self.systemd, self.service = systemd, f"slurmd-{time.monotonic_ns()}.service"
         self.file = systemd.file(f"/run/{self.service}.json")
         command = [sys.executable, "-c", SAMPLER, name, f"/run/{self.service}.json", on_sigterm, str(limit)]
-        systemd.start_service(self.service, command)
+        systemd.start_service(self.service, ["/bin/sh", "-c", '"$@" & wait', "slurmd", *command])
 
     def said(self) -> dict[str, Any]:
         """What it wrote last."""
@@ -102,12 +114,10 @@ class Asking:
 
     def settled(self) -> str:
         """Its last word on where it runs."""
-        return poll(
-            "an outcome", lambda: (said := str(self.said()["outcome"])) != "asked for a scope" and said
-        )
+        return poll("an outcome", lambda: last_word(str(self.said()["outcome"])))
 
     def unit_of_cgroup(self) -> set[str]:
-        """The unit that the kernel has it in (hierarchies that systemd has nothing to do with say nothing)."""
+        """The unit that the kernel has it in, one for each hierarchy that systemd works in."""
         return {name for line in self.said()["cgroups"] if "." in (name := line.rpartition("/")[2])}
 
     def alive(self) -> bool:
@@ -115,9 +125,9 @@ class Asking:
         return self.systemd.call("kill", "-0", str(self.said()["pid"]))[0] == 0
 
 
-def scopes(systemd: IsolatedSystemd) -> str:
-    """Every scope of ours that systemd remembers, also failed ones."""
-    return systemd.run("systemctl", "list-units", "--all", "--plain", "--no-legend", "slurm-ofu-*.scope")
+def scopes(systemd: IsolatedSystemd, pattern: str) -> str:
+    """The scopes that systemd remembers, also failed ones."""
+    return systemd.run("systemctl", "list-units", "--all", "--plain", "--no-legend", f"{pattern}.scope")
 
 
 # --------------------------------------------------------------- with a real systemd
@@ -132,9 +142,20 @@ def test_moves_into_its_own_scope(systemd: IsolatedSystemd) -> None:
     systemd.run("systemctl", "stop", "slurm-ofu-1.0.4711.scope")
 
 
+def test_moves_with_version_1_cgroups(tmp_path: Path) -> None:
+    """Where systemd keeps its units in a hierarchy of version 1, the process moves alike."""
+    if "legacy" not in cgroup_mounts():
+        pytest.skip("this machine has no version 1 hierarchy of systemd's")
+    needed(missing_requirements("legacy"))
+    with running("legacy", tmp_path) as systemd:
+        asking = Asking(systemd, "slurm-ofu-1.0.4711")
+        assert "own scope" == asking.settled()
+        assert {"slurm-ofu-1.0.4711.scope"} == asking.unit_of_cgroup()
+
+
 def test_survives_the_end_of_the_service(systemd: IsolatedSystemd) -> None:
     """Stopping the service takes what stayed in its cgroup and leaves what moved into a scope."""
-    moved, stayed = Asking(systemd, "slurm-ofu-2.0.1"), Asking(systemd, "not/a/name")
+    moved, stayed = Asking(systemd, "slurm-ofu-2.0.1"), Asking(systemd, "not a name")
     assert ("own scope", "stayed: busctl exited 1") == (moved.settled(), stayed.settled())
     systemd.run("systemctl", "stop", moved.service, stayed.service)
     assert (True, False) == (moved.alive(), stayed.alive())
@@ -146,7 +167,7 @@ def test_the_scope_ends_with_the_process(systemd: IsolatedSystemd) -> None:
     asking = Asking(systemd, "slurm-ofu-3.0.1")
     assert "own scope" == asking.settled()
     systemd.run("kill", "-KILL", str(asking.said()["pid"]))
-    poll("no scope", lambda: not scopes(systemd))
+    poll("no scope", lambda: not scopes(systemd, "slurm-ofu-3.0.1"))
 
 
 def test_a_shutdown_is_not_held_up(systemd: IsolatedSystemd) -> None:
@@ -157,7 +178,7 @@ def test_a_shutdown_is_not_held_up(systemd: IsolatedSystemd) -> None:
     systemd.call("systemctl", "stop", "slurm-ofu-4.0.1.scope")
     assert 10 > time.monotonic() - started
     assert not asking.alive()
-    poll("no scope", lambda: not scopes(systemd))
+    poll("no scope", lambda: not scopes(systemd, "slurm-ofu-4.0.1"))
 
 
 def test_a_name_that_is_taken(systemd: IsolatedSystemd) -> None:
@@ -188,30 +209,28 @@ def test_a_system_bus_that_hangs(systemd: IsolatedSystemd) -> None:
     bus = systemd.run("systemctl", "show", "--value", "--property=MainPID", "dbus.service")
     systemd.run("kill", "-STOP", bus)
     try:
-        asking = Asking(systemd, "slurm-ofu-7.0.1", limit=1)
+        asking = Asking(systemd, "slurm-ofu-8.0.1", limit=1)
         assert "stayed: busctl took over 1 s" == asking.settled()
-        tasks = systemd.run("systemctl", "show", "--value", "--property=ControlGroup", asking.service)
-        members = systemd.run(
-            "sh", "-c", f"cat /sys/fs/cgroup{tasks}/cgroup.procs /sys/fs/cgroup/*{tasks}/cgroup.procs; :"
-        )
-        assert [str(asking.said()["pid"])] == [word for word in members.split() if word.isdigit()]
+        group = systemd.run("systemctl", "show", "--value", "--property=ControlGroup", asking.service)
+        members = systemd.run("cat", f"/sys/fs/cgroup{group}/cgroup.procs").split()
+        assert str(asking.said()["pid"]) in members
+        assert 2 == len(members)  # and the service's main process
     finally:
         systemd.run("kill", "-CONT", bus)
     systemd.run("systemctl", "stop", asking.service)
 
 
 def test_the_real_sampler(systemd: IsolatedSystemd) -> None:
-    """A sampler that a prolog started samples on when slurmd's service stops, and its record says where it ran."""
+    """A prolog's sampler samples on when slurmd's service stops, and its record says where it ran."""
     systemd.start_service("slurmd.service", [sys.executable, "-c", RUN, "prolog"])
-    poll("the prolog", lambda: systemd.file("/run/prolog").exists() and scopes(systemd))
+    poll("the prolog", lambda: systemd.file("/run/prolog").exists() and scopes(systemd, "slurm-ofu-7.*"))
     systemd.run("systemctl", "stop", "slurmd.service")
-    time.sleep(1)
     systemd.start_service("slurmd-again.service", [sys.executable, "-c", RUN, "epilog"])
     poll("the record", systemd.file("/run/stored").exists)
-    rows = json.loads(systemd.file("/run/stored").read_text())
-    assert [("own scope", "ok")] * 2 == [(row["placement"], row["reason"]) for row in rows]
-    assert all(0.9 * row["allocated_seconds"] < row["covered_seconds"] for row in rows)
-    poll("no scope", lambda: not scopes(systemd))
+    stored = json.loads(systemd.file("/run/stored").read_text())
+    assert ["own scope"] == [row["placement"] for row in stored["nodes"]]
+    assert ["ok", "ok"] == [row["reason"] for row in stored["gpus"]]
+    poll("no scope", lambda: not scopes(systemd, "slurm-ofu-7.*"))
 
 
 # --------------------------------------------------------------- without systemd
@@ -229,7 +248,7 @@ def fake_busctl(folder: Path, does: str) -> str:
 
 def settled(scope: OwnScope) -> str:
     """The last word on where the process runs."""
-    return poll("an outcome", lambda: (said := scope.outcome()) != "asked for a scope" and said)
+    return poll("an outcome", lambda: last_word(scope.outcome()))
 
 
 def test_no_systemd(tmp_path: Path) -> None:
@@ -277,7 +296,7 @@ def test_a_reply_is_not_a_move(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("root")
 def test_nobody_waits(tmp_path: Path) -> None:
-    """Asking takes no time, however long the answer takes, and an answer that takes too long is not waited for."""
+    """Asking takes no time, however long the answer takes, and what takes too long is given up."""
     started = time.monotonic()
     busctl = fake_busctl(tmp_path, "exec /bin/sleep 60")
     scope = OwnScope("ofu", systemd=ANY_FOLDER, busctl=busctl, limit_seconds=1)

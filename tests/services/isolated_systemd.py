@@ -1,10 +1,13 @@
 """A real systemd that sees, and can change, nothing of this machine.
 
-As a program (standard library only; pid 1 of the namespaces that `unshare` made) it builds a root file system of
-its own, moves into it and becomes systemd. That root is an overlay over this machine's whose changes go to a
-tmpfs; /proc/sys and /sys are read-only, /dev, /run, /tmp and /var/tmp its own; units, generators and systemd's
-configuration are only the ones written here, so nothing is cleaned, mounted or started but the system bus;
-its cgroups lie below one that is made for it; the clock, kernel modules and raw devices are out of its reach.
+As a program (standard library only; pid 1 of the namespaces that `unshare` made) it builds a root file
+system of its own, moves into it and becomes systemd. That root is an overlay over this machine's, changed
+only in memory; /proc/sys and /sys are read-only, /dev, /run, /tmp and /var/tmp its own. Units, generators and
+systemd's configuration are only those written here: nothing is cleaned or started but the system bus. Its
+cgroups lie below one made for it; the clock, kernel modules and raw devices are out of its reach.
+
+With ``legacy`` cgroups systemd is not told when a unit's last process ends: the kernel tells that to the
+first namespace only. Stopping units takes as long as their time limits then.
 """
 
 from __future__ import annotations
@@ -14,11 +17,9 @@ import ctypes
 import json
 import os
 import shutil
-import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -40,8 +41,9 @@ PROGRAMS = (
 )
 SYSTEMD_PLACES = (Path("/usr/lib/systemd/systemd"), Path("/lib/systemd/systemd"))
 CLONE_NEWCGROUP = 0x02000000
-PR_SET_PDEATHSIG = 1
 LIMIT_S = 20.0
+PREFIX = "ofu-test-"
+OLD_S = 60.0
 
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 OWN_FOLDERS = ("/run", "/tmp", "/var/tmp", "/etc/systemd")
@@ -55,6 +57,12 @@ READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 FORBIDDEN = (
     "sys_time", "wake_alarm", "sys_module", "sys_rawio", "sys_boot", "syslog", "mknod", "audit_control",
     "audit_read", "audit_write", "mac_admin", "mac_override", "sys_tty_config",
+)  # fmt: skip
+
+#: The kernel kills unshare when the test process ends, however that ends, and pid 1 when unshare ends.
+UNSHARE = (
+    "setpriv", "--pdeathsig=KILL", "--", "unshare", "--mount", "--propagation=private", "--pid", "--fork",
+    "--kill-child", "--ipc", "--uts", "--net", "--",
 )  # fmt: skip
 
 BUS_SOCKET = "/run/dbus/system_bus_socket"
@@ -77,7 +85,7 @@ Requires=dbus.socket
 [Service]
 Type=notify
 NotifyAccess=main
-ExecStart=/usr/bin/dbus-daemon --system --address=systemd: --nofork --nopidfile --systemd-activation --nosyslog
+ExecStart=/usr/bin/dbus-daemon --system --address=systemd: --nofork --nopidfile --nosyslog
 """,
 }
 MANAGER = """
@@ -91,7 +99,7 @@ DefaultStandardError=null
 
 
 def cgroup_mounts() -> dict[str, Path]:
-    """Where the cgroup hierarchies are that systemd can keep its units in: ``unified`` (version 2), ``legacy``."""
+    """The hierarchies that systemd can keep its units in: ``unified`` (version 2), ``legacy`` (its own)."""
     found: dict[str, Path] = {}
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         words = line.split()
@@ -108,7 +116,7 @@ def systemd_program() -> Path | None:
     return next((place for place in SYSTEMD_PLACES if place.is_file()), None)
 
 
-def missing_requirements() -> str | None:
+def missing_requirements(hierarchy: str) -> str | None:
     """Why no systemd of our own can run here, in one line; None when one can."""
     if os.geteuid() != 0:
         return "a systemd of our own needs root"
@@ -116,8 +124,8 @@ def missing_requirements() -> str | None:
         return "a systemd of our own needs the package systemd"
     if absent := [name for name in PROGRAMS if not shutil.which(name, path=PATH)]:
         return f"a systemd of our own needs {', '.join(absent)} (packages systemd, dbus, util-linux)"
-    if not cgroup_mounts():
-        return "a systemd of our own needs mounted cgroups (version 2, or name=systemd)"
+    if hierarchy not in cgroup_mounts():
+        return f"a systemd of our own needs mounted cgroups of the kind {hierarchy}"
     probe = subprocess.run(
         [*UNSHARE, "true"],
         env={"PATH": PATH},
@@ -130,11 +138,6 @@ def missing_requirements() -> str | None:
 
 
 # ------------------------------------------------------------------------------ the side of the tests
-
-UNSHARE = (
-    "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--ipc", "--uts",
-    "--net", "--",
-)  # fmt: skip
 
 
 class SystemdError(Exception):
@@ -151,23 +154,42 @@ def poll(what: str, ask: Callable[[], T], seconds: float = LIMIT_S) -> T:
     return answer
 
 
-def die_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends, however that ends."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+def remove_cgroups(top: Path) -> bool:
+    """Remove a cgroup and those below, as far as no process is left in them; whether nothing is left."""
+    for folder, _, _ in os.walk(top, topdown=False):
+        with contextlib.suppress(OSError):
+            Path(folder).rmdir()
+    return not top.exists()
+
+
+def sweep(hierarchy: Path) -> None:
+    """Remove the cgroups of test processes that were killed before they could."""
+    for left in hierarchy.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > OLD_S and not has_processes(left):
+                remove_cgroups(left)
+
+
+def has_processes(top: Path) -> bool:
+    """Whether a process is in a cgroup or in one below."""
+    return any(procs.read_text() for procs in top.glob("**/cgroup.procs"))
 
 
 class IsolatedSystemd:
-    """systemd as pid 1 of its own namespaces, with a system bus; ends with :meth:`close` or with this process."""
+    """systemd as pid 1 of its own namespaces, with a system bus, until :meth:`close` or this process's end.
 
-    def __init__(self, hierarchy: str) -> None:
-        self.hierarchy = hierarchy
-        self.cgroup = cgroup_mounts()[hierarchy] / f"ofu-test-{uuid.uuid4().hex[:12]}"
-        self.folder = Path(tempfile.mkdtemp(prefix="ofu-test-"))
+    ``folder`` is an empty one; ``log`` in it tells why systemd did not come up.
+    """
+
+    def __init__(self, hierarchy: str, folder: Path) -> None:
+        self.hierarchy, self.folder = hierarchy, folder
+        self.cgroup = cgroup_mounts()[hierarchy] / f"{PREFIX}{uuid.uuid4().hex[:12]}"
         self.pid = 0
         self.popen: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Bring it up, to the point where it answers on the system bus."""
+        sweep(self.cgroup.parent)
         self.cgroup.mkdir()
         command = [
             *UNSHARE,
@@ -182,7 +204,7 @@ class IsolatedSystemd:
             self.popen = subprocess.Popen(
                 [*command, json.dumps(sorted({str(ROOT), sys.prefix, sys.base_prefix}))],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={"PATH": PATH},
-                preexec_fn=die_with_parent, start_new_session=True,
+                start_new_session=True,
             )  # fmt: skip
         children = Path(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children")
         self.pid = int(self._while_it_lives("pid 1", lambda: children.read_text().split())[0])
@@ -249,20 +271,11 @@ class IsolatedSystemd:
         return Path(f"/proc/{self.pid}/root{path}")
 
     def close(self) -> None:
-        """Kill it, with every process in it, and remove its cgroups and its folder."""
+        """Kill it, with every process in it, and remove its cgroups."""
         if self.popen is not None:
-            self.popen.kill()  # its only child, pid 1 there, follows by --kill-child and takes all others along
+            self.popen.kill()  # pid 1, its only child, dies with it and takes all others along
             self.popen.wait()
-        try:
-            poll("the end of its processes", self._remove_cgroups)
-        finally:
-            shutil.rmtree(self.folder)
-
-    def _remove_cgroups(self) -> bool:
-        for folder, _, _ in os.walk(self.cgroup, topdown=False):
-            with contextlib.suppress(OSError):
-                Path(folder).rmdir()
-        return not self.cgroup.exists()
+        poll("the end of its processes", lambda: remove_cgroups(self.cgroup))
 
 
 # ------------------------------------------------------------------------------ the program
