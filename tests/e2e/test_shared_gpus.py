@@ -37,7 +37,6 @@ def site(make_site: SiteFactory) -> Site:
 
 def test_shards_of_one_gpu_share_its_time(site: Site) -> None:
     """Two shard jobs at once are both `shared`, and together they count no more than the GPU's time."""
-    [node] = site.nodes
     first = site.cluster.sbatch("sleep 4", "--gres=shard:1", user=ALICE)
     second = site.cluster.sbatch("sleep 4", "--gres=shard:1", user=BOB)
     for job in (first, second):

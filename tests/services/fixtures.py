@@ -18,11 +18,29 @@ from .slurm_cluster import SlurmCluster
 from .slurm_daemons import PATH
 from .unix_users import user_exists
 
-PROGRAMS = ("munged", "mariadbd", "mariadb", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd",
-            "sbatch", "sacct", "sacctmgr", "unshare", "nsenter", "setpriv", "mount", "useradd", "userdel")
+PROGRAMS = (
+    "munged",
+    "mariadbd",
+    "mariadb",
+    "mariadb-install-db",
+    "slurmdbd",
+    "slurmctld",
+    "slurmd",
+    "sbatch",
+    "sacct",
+    "sacctmgr",
+    "unshare",
+    "nsenter",
+    "setpriv",
+    "mount",
+    "useradd",
+    "userdel",
+)
 DAEMON_USERS = ("slurm", "munge", "mysql")
-NAMESPACE_PROBE = ("mount -t tmpfs tmpfs /mnt && mkdir /mnt/l /mnt/u /mnt/w && mknod /mnt/null c 1 3 && "
-                   "mount -t overlay overlay -o lowerdir=/mnt/l,upperdir=/mnt/u,workdir=/mnt/w /mnt/l")
+NAMESPACE_PROBE = (
+    "mount -t tmpfs tmpfs /mnt && mkdir /mnt/l /mnt/u /mnt/w && mknod /mnt/null c 1 3 && "
+    "mount -t overlay overlay -o lowerdir=/mnt/l,upperdir=/mnt/u,workdir=/mnt/w /mnt/l"
+)
 
 
 @functools.cache
@@ -35,8 +53,13 @@ def missing_requirements() -> str | None:
     if absent := [name for name in DAEMON_USERS if not user_exists(name)]:
         return f"a test cluster needs the unix users {', '.join(absent)}"
     private = ["unshare", "--mount", "--propagation", "private", "--"]
-    probe = subprocess.run([*private, "sh", "-c", NAMESPACE_PROBE],
-                           env={"PATH": PATH}, text=True, capture_output=True, check=False)
+    probe = subprocess.run(
+        [*private, "sh", "-c", NAMESPACE_PROBE],
+        env={"PATH": PATH},
+        text=True,
+        capture_output=True,
+        check=False,
+    )
     return f"a test cluster needs mount namespaces: {probe.stderr.strip()}" if probe.returncode else None
 
 
@@ -88,6 +111,6 @@ def ended(cluster: SlurmCluster) -> str | None:
         cluster.stop()
         if os.environ.get("OFU_TEST_KEEP") != "1":
             cluster.remove()
-    except Exception as error:
+    except (ClusterError, OSError, subprocess.SubprocessError) as error:
         return f"{cluster.layout.prefix}: {error}"
     return None

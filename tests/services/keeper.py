@@ -77,7 +77,7 @@ def remove_cgroups(nodes: list[str]) -> None:
         for root in roots:
             for folder, _, _ in os.walk(root, topdown=False):
                 with contextlib.suppress(OSError):
-                    os.rmdir(folder)
+                    Path(folder).rmdir()
         time.sleep(0.02)
 
 
@@ -87,10 +87,17 @@ def spawn(request: dict[str, Any]) -> dict[str, Any]:
     if request["user"]:
         entry = pwd.getpwnam(request["user"])
         identity = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-    with open(request["log"], "ab") as log:
+    with Path(request["log"]).open("ab") as log:
         process = subprocess.Popen(
-            request["argv"], env=request["env"], cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            start_new_session=True, **identity)
+            request["argv"],
+            env=request["env"],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            **identity,
+        )
     return {"pid": process.pid}
 
 
@@ -103,7 +110,7 @@ class Syslog:
     def listen(self, path: str, file: str) -> dict[str, Any]:
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         receiver.bind(path)
-        os.chmod(path, 0o666)
+        Path(path).chmod(0o666)
         receiver.setblocking(False)
         self.files[receiver] = Path(file)
         return {}

@@ -19,7 +19,12 @@ from pathlib import Path
 
 NULL_DEVICE = (1, 3)
 STANDARD_DEVICES = {
-    "null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0),
+    "null": (1, 3),
+    "zero": (1, 5),
+    "full": (1, 7),
+    "random": (1, 8),
+    "urandom": (1, 9),
+    "tty": (5, 0),
     "ptmx": (5, 2),
 }
 STANDARD_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
@@ -157,13 +162,17 @@ class Namespace:
             (layer / name).mkdir(parents=True)
         inner = mount_points_below(folder)
         bind(folder, layer / "below")
-        mount("-t", "overlay", "overlay", "-o",
-              f"lowerdir={folder},upperdir={layer}/upper,workdir={layer}/work", str(folder))
+        mount(
+            "-t",
+            "overlay",
+            "overlay",
+            "-o",
+            f"lowerdir={folder},upperdir={layer}/upper,workdir={layer}/work",
+            str(folder),
+        )
         for point in inner:
             bind(layer / "below" / point.relative_to(folder), point)
         self.private.append(folder)
-
-
 
 
 def main(file: Path) -> None:

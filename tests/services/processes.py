@@ -71,7 +71,12 @@ class Keeper:
         with theirs, log.open("ab") as out:
             self.popen = subprocess.Popen(
                 [sys.executable, "-IS", str(HERE / "keeper.py"), *names],
-                stdin=theirs.fileno(), stdout=out, stderr=out, cwd="/", start_new_session=True)
+                stdin=theirs.fileno(),
+                stdout=out,
+                stderr=out,
+                cwd="/",
+                start_new_session=True,
+            )
         self.control = ours
         self.control.settimeout(30)
         self.replies = ours.makefile("rb")

@@ -13,11 +13,37 @@ from .slurm_daemons import DATABASE, SlurmDaemons
 
 __all__ = ["DATABASE", "FIELDS", "ClusterError", "Hooks", "Mount", "NodeSpec", "SlurmCluster"]
 
-FIELDS = ("JobID", "JobIDRaw", "Cluster", "User", "Account", "Partition", "JobName", "State", "ExitCode",
-          "Submit", "Start", "End", "ElapsedRaw", "NNodes", "NodeList", "ReqTRES", "AllocTRES",
-          "AdminComment")
-FINAL_STATES = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE",
-                "BOOT_FAIL", "PREEMPTED"}
+FIELDS = (
+    "JobID",
+    "JobIDRaw",
+    "Cluster",
+    "User",
+    "Account",
+    "Partition",
+    "JobName",
+    "State",
+    "ExitCode",
+    "Submit",
+    "Start",
+    "End",
+    "ElapsedRaw",
+    "NNodes",
+    "NodeList",
+    "ReqTRES",
+    "AllocTRES",
+    "AdminComment",
+)
+FINAL_STATES = {
+    "COMPLETED",
+    "FAILED",
+    "CANCELLED",
+    "TIMEOUT",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "DEADLINE",
+    "BOOT_FAIL",
+    "PREEMPTED",
+}
 DELIMITER = "\x1f"
 STEADY_S = 0.4
 
@@ -29,8 +55,9 @@ class SlurmCluster(SlurmDaemons):
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
         self.remove()
 
@@ -52,14 +79,16 @@ class SlurmCluster(SlurmDaemons):
 
         def states() -> list[str]:
             return self.run(*argv, check=False).stdout.split()
+
         self.wait_for(lambda: state in states(), timeout, f"job {job_id} to be {state}")
 
     def wait_ended(self, job_id: int, timeout: float = 60) -> None:
         """Wait until the job and its Epilogs are over."""
         self.wait_for(lambda: not self.job_active(job_id), timeout, f"job {job_id} to end")
 
-    def job_rows(self, job_id: int, *, duplicates: bool = True,
-                 fields: Sequence[str] = FIELDS) -> list[dict[str, str]]:
+    def job_rows(
+        self, job_id: int, *, duplicates: bool = True, fields: Sequence[str] = FIELDS
+    ) -> list[dict[str, str]]:
         """The job's sacct lines now, times as epochs; accounting lags, so see `wait_accounted`."""
         options = ["-nPX", f"--delimiter={DELIMITER}", "-j", str(job_id), "-o", ",".join(fields)]
         done = self.run("sacct", *options, *(["-D"] if duplicates else []), env={"SLURM_TIME_FORMAT": "%s"})

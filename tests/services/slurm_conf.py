@@ -48,8 +48,12 @@ class Hooks:
 
     def lines(self, folder: Path) -> str:
         """The slurm.conf lines."""
-        named = {"Prolog": self.prolog, "Epilog": self.epilog,
-                 "PrologSlurmctld": self.prolog_slurmctld, "EpilogSlurmctld": self.epilog_slurmctld}
+        named = {
+            "Prolog": self.prolog,
+            "Epilog": self.epilog,
+            "PrologSlurmctld": self.prolog_slurmctld,
+            "EpilogSlurmctld": self.epilog_slurmctld,
+        }
         return "".join(f"{k}={linked(v, folder / k.lower())}\n" for k, v in named.items() if v is not None)
 
 
@@ -132,9 +136,11 @@ def node_lines(settings: Settings) -> str:
     lines = ""
     for index, spec in enumerate(settings.nodes):
         gres = f" Gres={spec.gres_value()}" if spec.gres_value() else ""
-        lines += (f"NodeName={spec.name} NodeHostname=localhost NodeAddr=127.0.0.1 "
-                  f"Port={settings.node_port(index)} CPUs={CPUS} Boards=1 SocketsPerBoard=1 "
-                  f"CoresPerSocket={CPUS} ThreadsPerCore=1 RealMemory={MEMORY_MB}{gres} State=UNKNOWN\n")
+        lines += (
+            f"NodeName={spec.name} NodeHostname=localhost NodeAddr=127.0.0.1 "
+            f"Port={settings.node_port(index)} CPUs={CPUS} Boards=1 SocketsPerBoard=1 "
+            f"CoresPerSocket={CPUS} ThreadsPerCore=1 RealMemory={MEMORY_MB}{gres} State=UNKNOWN\n"
+        )
     return lines
 
 
@@ -255,22 +261,47 @@ def accounts_file(cluster_name: str, accounts: Mapping[str, Sequence[str]]) -> s
 
 
 def munged_command(layout: Layout) -> list[str]:
-    return ["munged", "--foreground", f"--socket={layout.munge_socket}", f"--key-file={layout.munge}/key",
-            f"--pid-file={layout.munge}/pid", f"--log-file={layout.munge}/munged.log",
-            f"--seed-file={layout.munge}/seed", "--num-threads=10"]
+    return [
+        "munged",
+        "--foreground",
+        f"--socket={layout.munge_socket}",
+        f"--key-file={layout.munge}/key",
+        f"--pid-file={layout.munge}/pid",
+        f"--log-file={layout.munge}/munged.log",
+        f"--seed-file={layout.munge}/seed",
+        "--num-threads=10",
+    ]
 
 
 def mariadbd_command(layout: Layout) -> list[str]:
     """Throw-away data: no fsync, small pools; `loose-` passes over options that a version lacks."""
-    return ["mariadbd", "--no-defaults", f"--datadir={layout.database}", f"--socket={layout.database_socket}",
-            f"--pid-file={layout.database}/pid", "--skip-networking", "--skip-log-bin",
-            "--character-set-server=utf8mb4", "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=64M",
-            "--innodb-flush-log-at-trx-commit=0", "--loose-innodb-flush-method=nosync",
-            "--innodb-lock-wait-timeout=900", "--performance-schema=off",
-            "--loose-innodb-snapshot-isolation=OFF"]
+    return [
+        "mariadbd",
+        "--no-defaults",
+        f"--datadir={layout.database}",
+        f"--socket={layout.database_socket}",
+        f"--pid-file={layout.database}/pid",
+        "--skip-networking",
+        "--skip-log-bin",
+        "--character-set-server=utf8mb4",
+        "--innodb-buffer-pool-size=64M",
+        "--innodb-log-file-size=64M",
+        "--innodb-flush-log-at-trx-commit=0",
+        "--loose-innodb-flush-method=nosync",
+        "--innodb-lock-wait-timeout=900",
+        "--performance-schema=off",
+        "--loose-innodb-snapshot-isolation=OFF",
+    ]
 
 
 def database_install_command(layout: Layout) -> list[str]:
-    return ["mariadb-install-db", "--no-defaults", f"--datadir={layout.database}", "--user=mysql",
-            "--auth-root-authentication-method=socket", "--skip-test-db",
-            "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=64M"]
+    return [
+        "mariadb-install-db",
+        "--no-defaults",
+        f"--datadir={layout.database}",
+        "--user=mysql",
+        "--auth-root-authentication-method=socket",
+        "--skip-test-db",
+        "--innodb-flush-log-at-trx-commit=0",
+        "--innodb-log-file-size=64M",
+    ]

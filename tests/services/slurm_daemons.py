@@ -81,9 +81,18 @@ class SlurmDaemons:
         self.accounts = {account: tuple(users) for account, users in accounts.items()}
         self.users = tuple(user for users in self.accounts.values() for user in users)
         self.settings = Settings(
-            self.layout, slurm_version(), cluster_name, self.specs, hooks or Hooks(), prolog_flags,
-            hook_timeout, tuple(gres_types), proctrack or best_proctrack(), extra_conf,
-            tuple(free_ports(2 + len(self.specs))))
+            self.layout,
+            slurm_version(),
+            cluster_name,
+            self.specs,
+            hooks or Hooks(),
+            prolog_flags,
+            hook_timeout,
+            tuple(gres_types),
+            proctrack or best_proctrack(),
+            extra_conf,
+            tuple(free_ports(2 + len(self.specs))),
+        )
         self.processes: dict[str, Process] = {}
         self.unix_users = UnixUsers(self.users)
         self.keeper: Keeper | None = None
@@ -122,8 +131,16 @@ class SlurmDaemons:
         """Write every file; from here on tests may also put files into the nodes' private folders."""
         self.unix_users.acquire()
         at = self.layout
-        owners = {at.prefix: "root", at.etc: "root", at.log: "slurm", at.nodes: "root", at.home: "root",
-                  at.state: "slurm", at.database: "mysql", at.munge: "munge"}
+        owners = {
+            at.prefix: "root",
+            at.etc: "root",
+            at.log: "slurm",
+            at.nodes: "root",
+            at.home: "root",
+            at.state: "slurm",
+            at.database: "mysql",
+            at.munge: "munge",
+        }
         for folder, owner in owners.items():
             make_folder(folder, owner)
         for user in self.users:
@@ -145,8 +162,14 @@ class SlurmDaemons:
         spec = self.specs[self.nodes.index(node)]
         names = ["localhost", *self.nodes]
         (folder / "hosts").write_text("".join(f"127.0.0.1 {name}\n" for name in names))
-        View(node, str(folder / "scratch"), str(folder / "ready"), str(folder / "log"), spec.gpus,
-             tuple(self.node_mounts(node))).save(folder / "view.json")
+        View(
+            node,
+            str(folder / "scratch"),
+            str(folder / "ready"),
+            str(folder / "log"),
+            spec.gpus,
+            tuple(self.node_mounts(node)),
+        ).save(folder / "view.json")
 
     def node_mounts(self, node: str) -> list[Mount]:
         mounts = [Mount.bind(self.layout.node(node) / "hosts", "/etc/hosts")]
@@ -176,9 +199,14 @@ class SlurmDaemons:
         self.ready("mariadbd")
         # The unix user slurm is let in by its uid: no password anywhere.  The database is made here because
         # with libmariadb 3.4.10 a slurmdbd that has to create it ends with "Number of columns in result".
-        self.run("mariadb", "--no-defaults", f"--socket={self.layout.database_socket}", "-e",
-                 "CREATE DATABASE slurm_acct; CREATE USER slurm@localhost IDENTIFIED VIA unix_socket;"
-                 "GRANT ALL ON slurm_acct.* TO slurm@localhost")
+        self.run(
+            "mariadb",
+            "--no-defaults",
+            f"--socket={self.layout.database_socket}",
+            "-e",
+            "CREATE DATABASE slurm_acct; CREATE USER slurm@localhost IDENTIFIED VIA unix_socket;"
+            "GRANT ALL ON slurm_acct.* TO slurm@localhost",
+        )
 
     def start_accounting(self) -> None:
         """slurmdbd, with cluster, accounts and users known to it before slurmctld asks."""
@@ -201,26 +229,47 @@ class SlurmDaemons:
         kind, _, node = name.partition("-")
         if kind == "node":
             view = str(self.layout.node(node) / "view.json")
-            return ["unshare", "--mount", "--uts", "--propagation", "private", "--", sys.executable, "-IS",
-                    str(HERE / "node_namespace.py"), view], None
+            return [
+                "unshare",
+                "--mount",
+                "--uts",
+                "--propagation",
+                "private",
+                "--",
+                sys.executable,
+                "-IS",
+                str(HERE / "node_namespace.py"),
+                view,
+            ], None
         if kind == "slurmd":
             return [*self.entering(node), "slurmd", "-D", "-N", node], None
-        return {"munged": (conf.munged_command(self.layout), "munge"),
-                "mariadbd": (conf.mariadbd_command(self.layout), "mysql"),
-                "slurmdbd": (["slurmdbd", "-D"], "slurm"),
-                "slurmctld": (["slurmctld", "-D"], "slurm")}[name]
+        return {
+            "munged": (conf.munged_command(self.layout), "munge"),
+            "mariadbd": (conf.mariadbd_command(self.layout), "mysql"),
+            "slurmdbd": (["slurmdbd", "-D"], "slurm"),
+            "slurmctld": (["slurmctld", "-D"], "slurm"),
+        }[name]
 
     def entering(self, node: str) -> list[str]:
         """The start of a command line that runs in a node's namespace (in a chroot: below its root)."""
         holder = f"/proc/{self.processes[f'node-{node}'].pid}"
-        return ["nsenter", f"--mount={holder}/ns/mnt", f"--uts={holder}/ns/uts", f"--root={holder}/root",
-                "--"]
+        return [
+            "nsenter",
+            f"--mount={holder}/ns/mnt",
+            f"--uts={holder}/ns/uts",
+            f"--root={holder}/root",
+            "--",
+        ]
 
     def environment(self) -> dict[str, str]:
         """Built from nothing, so that the tests' own environment cannot leak into hooks and jobs."""
-        return {"PATH": PATH, "LANG": "C.UTF-8", "SLURM_CONF": str(self.layout.slurm_conf),
-                # slurmdbd has no option for the database's socket; libmariadb reads this
-                "MYSQL_UNIX_PORT": str(self.layout.database_socket)}
+        return {
+            "PATH": PATH,
+            "LANG": "C.UTF-8",
+            "SLURM_CONF": str(self.layout.slurm_conf),
+            # slurmdbd has no option for the database's socket; libmariadb reads this
+            "MYSQL_UNIX_PORT": str(self.layout.database_socket),
+        }
 
     def spawn(self, name: str) -> None:
         argv, user = self.command(name)
@@ -233,16 +282,20 @@ class SlurmDaemons:
             return (self.layout.node(node) / "ready").exists()
         if kind == "slurmd":
             return listens(self.settings.node_port(self.nodes.index(node)))
-        return {"munged": lambda: answers(self.layout.munge_socket),
-                "mariadbd": lambda: answers(self.layout.database_socket),
-                "slurmdbd": lambda: listens(self.settings.accounting_port),
-                "slurmctld": lambda: self.run("scontrol", "ping", check=False).returncode == 0}[name]()
+        return {
+            "munged": lambda: answers(self.layout.munge_socket),
+            "mariadbd": lambda: answers(self.layout.database_socket),
+            "slurmdbd": lambda: listens(self.settings.accounting_port),
+            "slurmctld": lambda: self.run("scontrol", "ping", check=False).returncode == 0,
+        }[name]()
 
     def ready(self, name: str, timeout: float = 60) -> None:
         """Wait until a process does its work; its log is in the error if it ends or takes too long."""
+
         def check() -> bool:
             self.check_alive([name])
             return self.is_ready(name)
+
         try:
             poll(check, timeout, f"{name} to be ready")
         except ClusterError as error:
@@ -275,9 +328,15 @@ class SlurmDaemons:
 
     # ------------------------------------------------------------------ use
 
-    def run(self, *argv: str, user: str | None = None, check: bool = True, timeout: float = 60,
-            stdin: str | None = None, env: Mapping[str, str] | None = None
-            ) -> subprocess.CompletedProcess[str]:
+    def run(
+        self,
+        *argv: str,
+        user: str | None = None,
+        check: bool = True,
+        timeout: float = 60,
+        stdin: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
         """A client command on the host, as root or a unix user; its output is in the error of a failure."""
         variables, cwd = self.environment(), self.layout.home
         if user:
@@ -285,15 +344,31 @@ class SlurmDaemons:
             variables |= {"USER": user, "LOGNAME": user, "HOME": str(cwd)}
         who = pwd.getpwnam(user or "root")
         done = subprocess.run(
-            argv, env=variables | dict(env or {}), cwd=cwd, input=stdin or "", text=True, capture_output=True,
-            check=False, timeout=timeout, user=who.pw_uid, group=who.pw_gid, extra_groups=[])
+            argv,
+            env=variables | dict(env or {}),
+            cwd=cwd,
+            input=stdin or "",
+            text=True,
+            capture_output=True,
+            check=False,
+            timeout=timeout,
+            user=who.pw_uid,
+            group=who.pw_gid,
+            extra_groups=[],
+        )
         if check and done.returncode:
             raise ClusterError(f"{' '.join(argv)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
         return done
 
-    def in_node(self, node: str, *argv: str, user: str | None = None, check: bool = True,
-                timeout: float = 60, env: Mapping[str, str] | None = None
-                ) -> subprocess.CompletedProcess[str]:
+    def in_node(
+        self,
+        node: str,
+        *argv: str,
+        user: str | None = None,
+        check: bool = True,
+        timeout: float = 60,
+        env: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
         """A command inside a node's mount namespace, as root or a unix user."""
         identity: list[str] = []
         if user:
@@ -321,8 +396,9 @@ class SlurmDaemons:
             return poll(predicate, timeout, what, interval=interval)
         except ClusterError as error:
             dead = [n for n, p in self.processes.items() if not p.alive()]
-            raise ClusterError(f"{error}; nodes {self.node_states()}, ended: {dead}\n"
-                               f"{self.log_tail('slurmctld')}") from None
+            raise ClusterError(
+                f"{error}; nodes {self.node_states()}, ended: {dead}\n{self.log_tail('slurmctld')}"
+            ) from None
 
     def node_states(self) -> dict[str, str]:
         """State of each node as sinfo abbreviates it: idle, mix, alloc, drain, down..."""
@@ -336,6 +412,7 @@ class SlurmDaemons:
         def idle() -> bool:
             self.check_alive(["slurmctld", *slurmds])
             return self.node_states() == dict.fromkeys(self.nodes, "idle")
+
         self.wait_for(idle, timeout, "all nodes to be idle")
 
 

@@ -29,8 +29,10 @@ def recorded() -> Iterator[Recorder]:
 def cluster(slurm_cluster_factory: ClusterFactory, recorded: Recorder) -> SlurmCluster:
     """Two nodes of four GPUs each: one shares them as shards, the other through MPS."""
     stem = f"ofushare{recorded.folder.name[-4:].strip('_').lower()}x"
-    nodes = [NodeSpec(f"{stem}1", 4, "h100", "gpu:h100:4,shard:16", (GPU_LINE, "Name=shard Count=16")),
-             NodeSpec(f"{stem}2", 4, "h100", "gpu:h100:4,mps:400", (GPU_LINE, "Name=mps Count=400"))]
+    nodes = [
+        NodeSpec(f"{stem}1", 4, "h100", "gpu:h100:4,shard:16", (GPU_LINE, "Name=shard Count=16")),
+        NodeSpec(f"{stem}2", 4, "h100", "gpu:h100:4,mps:400", (GPU_LINE, "Name=mps Count=400")),
+    ]
     return slurm_cluster_factory(nodes=nodes, hooks=recorded.hooks, gres_types=("gpu", "shard", "mps"))
 
 
@@ -39,20 +41,28 @@ def gpu_variables(environment: dict[str, str]) -> dict[str, str]:
     return {k: v for k, v in environment.items() if any(word in k for word in TELLING)}
 
 
-WHOLE = {"SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES",
-         "ZE_AFFINITY_MASK"}
+WHOLE = {
+    "SLURM_JOB_GPUS",
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "ROCR_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK",
+}
 MPS = {"SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"}
 
 
 @pytest.mark.parametrize(
     ("request_gres", "node", "names", "accounted"),
-    [("--gres=gpu:1", SHARD_NODE, WHOLE, "gres/gpu=1"),
-     ("--gres=shard:1", SHARD_NODE, WHOLE, "gres/shard=1"),
-     ("--gres=mps:50", MPS_NODE, MPS, "gres/mps=50"),
-     ("--gres=none", SHARD_NODE, set(), "cpu=1")])
+    [
+        ("--gres=gpu:1", SHARD_NODE, WHOLE, "gres/gpu=1"),
+        ("--gres=shard:1", SHARD_NODE, WHOLE, "gres/shard=1"),
+        ("--gres=mps:50", MPS_NODE, MPS, "gres/mps=50"),
+        ("--gres=none", SHARD_NODE, set(), "cpu=1"),
+    ],
+)
 def test_hooks_of_a_job_on_a_shared_gpu_see_its_index(
-        cluster: SlurmCluster, recorded: Recorder, request_gres: str, node: int,
-        names: set[str], accounted: str) -> None:
+    cluster: SlurmCluster, recorded: Recorder, request_gres: str, node: int, names: set[str], accounted: str
+) -> None:
     """A shard job looks to its hooks like a one-GPU job, an mps job almost; only accounting tells.
 
     The MPS percentage itself is not tested: Slurm 22.05 gives 0, 50 or 100 depending on gres.conf.

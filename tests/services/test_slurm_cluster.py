@@ -32,6 +32,7 @@ def recorded() -> Iterator[Recorder]:
 def cluster(slurm_cluster_factory: ClusterFactory, recorded: Recorder) -> SlurmCluster:
     def mounts(node: str) -> list[Mount]:
         return [Mount.tmpfs(f"{SPOOL}/small", size="64k"), Mount.bind("/etc/hostname", ADDED_FILE)]
+
     return slurm_cluster_factory(hooks=recorded.hooks, mounts=mounts, hide=[DATABASE])
 
 
@@ -44,7 +45,8 @@ def test_four_nodes_are_idle_after_the_start(cluster: SlurmCluster) -> None:
 
 @pytest.mark.parametrize(("user", "account"), [(ALICE, "astro"), (BOB, "astro"), (CAROL, "bio")])
 def test_a_gpu_job_of_each_user_runs_and_is_accounted(
-        cluster: SlurmCluster, recorded: Recorder, user: str, account: str) -> None:
+    cluster: SlurmCluster, recorded: Recorder, user: str, account: str
+) -> None:
     """A job runs as its user, is accounted with its GPU, and both hooks see which GPU it has."""
     job = cluster.sbatch("id -un", "--gres=gpu:1", "--output=%j.out", user=user)
     [row] = cluster.wait_accounted(job)
@@ -81,8 +83,9 @@ def test_mounts_leave_no_trace_on_the_host(cluster: SlurmCluster) -> None:
 
 def test_a_size_limited_tmpfs_fills_up(cluster: SlurmCluster) -> None:
     """A tmpfs given to a node cannot hold more than its size."""
-    fill = cluster.in_node(cluster.nodes[0], "dd", "if=/dev/zero", f"of={SPOOL}/small/x", "bs=128k",
-                           "count=1", check=False)
+    fill = cluster.in_node(
+        cluster.nodes[0], "dd", "if=/dev/zero", f"of={SPOOL}/small/x", "bs=128k", "count=1", check=False
+    )
     assert "No space left" in fill.stderr
 
 
@@ -113,7 +116,7 @@ def inodes(pid: int) -> set[str]:
     found = set()
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
-            target = os.readlink(link)
+            target = str(link.readlink())
         except FileNotFoundError:
             continue
         if target.startswith("socket:["):
@@ -125,14 +128,18 @@ def listening_addresses(pids: set[int]) -> set[str]:
     """Addresses on which processes listen, from the kernel's own tables."""
     open_inodes = {inode for pid in pids for inode in inodes(pid)}
     addresses = set()
-    for table, family, state in (("tcp", socket.AF_INET, "0A"), ("tcp6", socket.AF_INET6, "0A"),
-                                 ("udp", socket.AF_INET, "07"), ("udp6", socket.AF_INET6, "07")):
+    for table, family, state in (
+        ("tcp", socket.AF_INET, "0A"),
+        ("tcp6", socket.AF_INET6, "0A"),
+        ("udp", socket.AF_INET, "07"),
+        ("udp6", socket.AF_INET6, "07"),
+    ):
         file = Path("/proc/net", table)
         for line in file.read_text().splitlines()[1:] if file.exists() else []:
             fields = line.split()
             if fields[3] == state and fields[9] in open_inodes:
                 raw = bytes.fromhex(fields[1].split(":")[0])
-                words = [raw[i:i + 4][::-1] for i in range(0, len(raw), 4)]
+                words = [raw[i : i + 4][::-1] for i in range(0, len(raw), 4)]
                 addresses.add(socket.inet_ntop(family, b"".join(words)))
     return addresses
 
@@ -144,7 +151,8 @@ def test_daemons_listen_on_loopback_only(cluster: SlurmCluster) -> None:
 
 
 def test_a_second_cluster_runs_beside_the_first(
-        cluster: SlurmCluster, slurm_cluster_factory: ClusterFactory) -> None:
+    cluster: SlurmCluster, slurm_cluster_factory: ClusterFactory
+) -> None:
     """Two clusters do not see each other, and the end of one leaves the other alone."""
     second = slurm_cluster_factory(nodes=1)
     [row] = second.wait_accounted(second.sbatch("true", "--gres=gpu:4", user=ALICE))
@@ -187,8 +195,11 @@ def test_stop_leaves_nothing_behind(slurm_cluster_factory: ClusterFactory, proct
     cluster = slurm_cluster_factory(nodes=2, proctrack=proctrack)
     job = cluster.sbatch("setsid sleep 1000 & sleep 1000", "-N2", user=ALICE)
     cluster.wait_state(job, "RUNNING")
-    cluster.wait_for(lambda: "sleep" in cluster.run("ps", "-o", "comm=", "-u", ALICE, check=False).stdout, 20,
-                     "the job's own processes")
+    cluster.wait_for(
+        lambda: "sleep" in cluster.run("ps", "-o", "comm=", "-u", ALICE, check=False).stdout,
+        20,
+        "the job's own processes",
+    )
     running = cluster.asked.descendants()
     assert len(running) > 8
     cluster.stop()

@@ -47,9 +47,21 @@ class UnixUsers:
             for name in self.names:
                 if not user_exists(name):
                     subprocess.run(
-                        ["/usr/sbin/useradd", "--no-create-home", "--home-dir", "/nonexistent",
-                         "--user-group", "--shell", "/bin/sh", "--comment", MARK, name],
-                        check=True, capture_output=True)
+                        [
+                            "/usr/sbin/useradd",
+                            "--no-create-home",
+                            "--home-dir",
+                            "/nonexistent",
+                            "--user-group",
+                            "--shell",
+                            "/bin/sh",
+                            "--comment",
+                            MARK,
+                            name,
+                        ],
+                        check=True,
+                        capture_output=True,
+                    )
 
     def release(self) -> None:
         if self.hold is None:
