@@ -30,6 +30,7 @@ class GpuFold:
     counted_megacycles: float = 0.0
     clock_megacycles: float = 0.0
     fault: Reason | None = None  # of the latest reading
+    fault_count: int = 0  # readings in a row that failed, up to the latest
     pending: Sample | None = None
     wall_offset_ns: int = 0
 
@@ -47,6 +48,7 @@ class GpuFold:
         self.clock_after(None)
         self.wall_offset_ns = wall_offset_ns
         self.fault = sample.reading.fault
+        self.fault_count = self.fault_count + 1 if self.fault is not None else 0
         self.side.add(sample.reading)
         interval = self.counter.advance(sample.reading)
         if interval is not None:
@@ -85,6 +87,7 @@ class GpuFold:
             counted_megacycles=state["counted_megacycles"],
             clock_megacycles=state["clock_megacycles"],
             fault=state["fault"],
+            fault_count=state["fault_count"],
             pending=pending and _sample(pending),
             wall_offset_ns=state["wall_offset_ns"],
         )

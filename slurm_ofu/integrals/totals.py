@@ -16,6 +16,9 @@ from slurm_ofu.values import Estimator, GpuModel, GpuTotals, QuarterSums, Reason
 
 #: From here on the two estimators are long enough to be held against each other.
 CROSS_CHECK_SECONDS = 60.0
+#: Counters at zero are not believed at this utilisation and power (idle GPUs draw less than half of it).
+SUSPECT_UTILISATION_RATIO = 0.5
+SUSPECT_POWER_WATTS = 150.0
 #: A mean above the maximum clock by more than this is not to be believed.
 CLOCK_TOLERANCE = 0.02
 
@@ -81,9 +84,13 @@ def _cycles(
 
 
 def _disagreement(cycles: Choice, sampled: Choice, reference_mhz: float | None) -> float | None:
-    """OFU by cycles minus by sampling, where that is more than both bars allow over 60 s or more."""
+    """OFU by cycles minus by sampling, where that is more than both bars allow over 60 s or more; over
+    less time only where a factor of two is between them: then the counters' scale was taken wrongly."""
     covered = (cycles.series.covered_seconds, sampled.series.covered_seconds)
-    if reference_mhz is None or min(covered) < CROSS_CHECK_SECONDS:
+    if reference_mhz is None:
+        return None
+    low, high = sorted((_mean_mhz(cycles), _mean_mhz(sampled)))
+    if min(covered) < CROSS_CHECK_SECONDS and high < 2 * low:
         return None
     difference = _mean_mhz(cycles) - _mean_mhz(sampled)
     allowed = sum(
@@ -165,9 +172,9 @@ def split(whole: GpuTotals, sharers: int) -> GpuTotals:
 
 
 def _at_least_covered(allocated: float | None, choice: Choice | None) -> float | None:
-    if allocated is None or choice is None:
+    if choice is None:
         return allocated
-    return max(allocated, choice.series.covered_seconds)
+    return max(allocated or 0.0, choice.series.covered_seconds)
 
 
 def _choice_fields(choice: Choice | None, model: GpuModel | None, wall_offset_ns: int) -> dict[str, Any]:
@@ -210,8 +217,8 @@ def _reason(
 ) -> Reason:
     if died:
         return "sampler_died"
-    if fold.fault is not None:
-        return fold.fault  # the latest reading failed: errors until the end
+    if fold.fault is not None and (fold.fault_count > 1 or choice is None):
+        return fold.fault  # errors until the end; a single one is no more than a gap
     if choice is None:
         # Counters that answered for long and a clock that never did: that is no short run.
         seen_seconds = max(fold.side.sm_active.seconds, fold.side.utilisation.seconds)
@@ -220,7 +227,22 @@ def _reason(
         return "unknown_model"
     if model.max_clock_mhz is not None and _mean_mhz(choice) > model.max_clock_mhz * (1 + CLOCK_TOLERANCE):
         return "suspect"  # more tensor cycles than the clock has
+    if _counters_stand_still(fold):
+        return "suspect"
     return "ok" if choice.series.covered_seconds >= 2 * rules.interval_seconds else "short"
+
+
+def _counters_stand_still(fold: GpuFold) -> bool:
+    """Profiling counters that say 0 throughout while kernels run and power is drawn (a wedged profiling
+    module does this). SM activity without tensor work is a program's own affair."""
+    side = fold.side
+    if side.sm_active.seconds <= 0 or side.sm_active.total > 0 or side.utilisation.seconds <= 0:
+        return False
+    if fold.sampled.tensor_megacycles > 0 or fold.cycles.tensor_megacycles > 0:
+        return False
+    busy = side.utilisation.total / side.utilisation.seconds >= SUSPECT_UTILISATION_RATIO
+    known_power = side.power.total / side.power.seconds if side.power.seconds > 0 else SUSPECT_POWER_WATTS
+    return busy and known_power >= SUSPECT_POWER_WATTS
 
 
 def quarter_sums(

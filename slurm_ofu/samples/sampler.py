@@ -31,6 +31,7 @@ class _Gpu:
     device: DeviceIdentity
     fold: Fold
     clocks_mhz: list[float] = field(default_factory=list)
+    skipped_clocks: int = 0  # instants of this interval that went by unread
     clock_before_mhz: float | None = None
     awaiting_clock: bool = False
 
@@ -55,6 +56,7 @@ class Sampler:
     wall_offset_ns: int = 0
     _gpus: dict[int, _Gpu] = field(default_factory=dict)
     _read_ns: int = 0
+    _missed_before: int = 0  # deadlines that passed before the latest reading
 
     def run(self) -> None:
         """Sample until the clock says that somebody wants us to stop, with a last reading then."""
@@ -75,7 +77,10 @@ class Sampler:
                 break
             now = self.clock.boottime_ns()
             following = schedule.interval_after(interval, now)
-            self.missed_ticks += following - interval - 1
+            missed = following - interval - 1
+            self.missed_ticks += missed
+            # The reading to come covers the deadlines that passed during the last one, too.
+            self._skip_clocks((missed - self._missed_before) * schedule.readings)
             interval = following
             # Saved while what is not yet saved is at most one checkpoint interval old at the next tick.
             if schedule.deadline_ns(interval) - saved_ns > self.checkpoint_seconds * 1e9:
@@ -111,15 +116,25 @@ class Sampler:
         for instant, position in schedule.clock_instants(interval, tuple(self._gpus), self.random):
             if self.clock.wait_until(instant):
                 return True
-            self._read_clock(self._gpus[position])
+            gpu = self._gpus[position]
+            if self.clock.boottime_ns() - instant > schedule.width_ns // schedule.readings:
+                gpu.skipped_clocks += 1  # read now, it would stand for another slice's time
+            else:
+                self._read_clock(gpu)
         deadline = schedule.deadline_ns(interval)
         if self.clock.wait_until(deadline):
             return True
-        self.late_max_ns = max(self.late_max_ns, self.clock.boottime_ns() - deadline)
+        self._missed_before = (self.clock.boottime_ns() - deadline) // schedule.width_ns
+        self._skip_clocks(self._missed_before * schedule.readings)
         self.tick_count += 1
         self._follow_wall_clock()
         self._read_all()
+        self.late_max_ns = max(self.late_max_ns, self.clock.boottime_ns() - deadline)
         return False
+
+    def _skip_clocks(self, count: int) -> None:
+        for gpu in self._gpus.values():
+            gpu.skipped_clocks += count
 
     def _follow_wall_clock(self) -> None:
         offset = self.clock.wall_ns() - self.clock.boottime_ns()
@@ -149,11 +164,16 @@ class Sampler:
             self._fold(gpu, self.source.read(gpu.device))
 
     def _fold(self, gpu: _Gpu, reading: Reading) -> None:
+        # With most of the interval's slices unread the clock of this interval is not known.
+        known = gpu.skipped_clocks <= len(gpu.clocks_mhz)
         sample = Sample(
-            reading=reading, clocks_mhz=tuple(gpu.clocks_mhz), clock_before_mhz=gpu.clock_before_mhz
+            reading=reading,
+            clocks_mhz=tuple(gpu.clocks_mhz) if known else (),
+            clock_before_mhz=gpu.clock_before_mhz,
         )
         gpu.fold.add(sample, self.wall_offset_ns)
         if reading.fault is None:
+            gpu.skipped_clocks = 0
             gpu.clock_before_mhz = gpu.clocks_mhz[-1] if gpu.clocks_mhz else gpu.clock_before_mhz
             gpu.clocks_mhz = []
             gpu.awaiting_clock = True

@@ -10,7 +10,7 @@ from typing import Final
 
 from slurm_ofu.values import NodeRecord
 
-SAME_RUN_SECONDS: Final = 7 * 86400.0  # nodes of one run may disagree by this much about when it was
+SAME_RUN_SECONDS: Final = 86400.0  # nodes of one run may disagree by this much about when it was
 EPILOG_SECONDS: Final = 120.0  # and their epilogs run within this much of each other
 
 
@@ -74,7 +74,7 @@ def epilog_run(claim: Claim, runs: Iterable[StoredRun]) -> StoredRun | None:
         if run.restart_certain
         and run.restart_count <= claim.restart_count
         and _same_user(claim, run)
-        and (_same_sluid(claim, run) or _gap_seconds(claim, run) <= EPILOG_SECONDS)
+        and _gap_seconds(claim, run) <= EPILOG_SECONDS
     ]
     return _nearest(claim, fitting)
 

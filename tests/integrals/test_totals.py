@@ -198,8 +198,36 @@ def test_errors_until_the_end_are_source_lost() -> None:
     """source_lost (errors until the end): what was measured before stays."""
     fold = sampled_fold(5)
     fold.add(sample(50, 60, tensor=None), 0)
+    assert "ok" == totals(fold).reason  # a single failure at the end is a gap like any other
+    fold.add(sample(50, 70, tensor=None), 0)
     its = totals(fold)
     assert ("source_lost", 50.0, near(0.5)) == (its.reason, its.covered_seconds, ofu(its))
+
+
+def test_counters_that_stand_still_under_load_are_suspect() -> None:
+    """suspect: profiling counters say 0 while utilisation >= 50 % and power is high; SM activity without
+    tensor work is not, and neither is an idle GPU."""
+
+    def reason(*, sm_active: float, utilisation: float, watts: float) -> str:
+        fold = sampled_fold(0)
+        for start in range(0, 70, 10):
+            one = sample(start, start + 10, tensor=0.0)
+            beside = {"sm_active_ratio": sm_active, "utilisation_ratio": utilisation, "power_watts": watts}
+            fold.add(replace(one, reading=replace(one.reading, **beside)), 0)
+        return totals(fold).reason
+
+    assert "suspect" == reason(sm_active=0.0, utilisation=0.99, watts=640.0)
+    assert "ok" == reason(sm_active=0.93, utilisation=0.99, watts=640.0)
+    assert "ok" == reason(sm_active=0.0, utilisation=0.0, watts=70.0)
+    assert "ok" == reason(sm_active=0.0, utilisation=0.99, watts=70.0)
+
+
+def test_a_factor_of_two_between_the_estimators_is_seen_in_short_runs_too() -> None:
+    """Below 60 s only a scale that was taken wrongly is found: a factor of two or more."""
+    wrong = totals(counted_fold(intervals=5, tensor=0.1, counted_tensor=0.6))
+    assert ("sampled", near(0.5)) == (wrong.estimator, wrong.disagreement_ratio)
+    near_enough = totals(counted_fold(intervals=5, tensor=0.4, counted_tensor=0.6))
+    assert ("cycles", None) == (near_enough.estimator, near_enough.disagreement_ratio)
 
 
 def test_a_sampler_that_died_says_so_whatever_it_measured() -> None:
@@ -217,7 +245,7 @@ def test_a_model_without_a_maximum_clock_is_never_suspect() -> None:
 def test_covered_never_exceeds_allocated() -> None:
     """coverage_ratio never exceeds 1: the last reading may come a moment after the epilog's clock."""
     assert 70.0 == totals(sampled_fold(), allocated=69.9).allocated_seconds
-    assert None is totals(sampled_fold(), allocated=None).allocated_seconds
+    assert 70.0 == totals(sampled_fold(), allocated=None).allocated_seconds  # held at least that long
 
 
 # --------------------------------------------------------------- time-line and quarters

@@ -39,11 +39,18 @@ def _id(run: StoredRun | None) -> int | None:
     return None if run is None else run.run_id
 
 
-def test_seven_days_apart_is_the_same_run_and_more_is_not() -> None:
-    """A run's span widened by seven days tells it from a job id that came back."""
+def test_a_day_apart_is_the_same_run_and_more_is_not() -> None:
+    """A run's span widened by a day tells it from a job id that came back."""
     runs = [make_run(1, 0.0, 100.0)]
-    assert 1 == _id(certain_run(make_claim(7 * DAY + 100, 8 * DAY), runs))
-    assert _id(certain_run(make_claim(7 * DAY + 101, 8 * DAY), runs)) is None
+    assert 1 == _id(certain_run(make_claim(DAY + 100, 8 * DAY), runs))
+    assert _id(certain_run(make_claim(DAY + 101, 8 * DAY), runs)) is None
+
+
+def test_an_epilog_of_another_day_joins_no_life_by_its_sluid() -> None:
+    """An epilog alone may speak with the next life's SLUID: its end decides always."""
+    runs = [make_run(1, 0.0, 100.0, sluid="sA"), make_run(2, 90_000.0, 90_100.0, sluid="sB")]
+    assert 1 == _id(epilog_run(make_claim(100, 100, count=1, sluid="sB"), runs[:1]))
+    assert _id(epilog_run(make_claim(5_000, 5_000, count=1, sluid="sB"), runs)) is None
 
 
 def test_another_restart_count_is_another_run() -> None:
