@@ -141,6 +141,7 @@ def parse_config(text: str, *, path: str) -> Config:
             continue
         keys = _known(SECTIONS, section, f"{path}: section")
         values.update(_section(_table(body, where), keys, where))
+    _check_hooks_reading(text, values.get("spool_dir"), path)
     sampler_fields = {field.name for field in fields(SamplerConfig)}
     sampler = SamplerConfig(**{name: values.pop(name) for name in list(values) if name in sampler_fields})
     return Config(
@@ -150,6 +151,28 @@ def parse_config(text: str, *, path: str) -> Config:
         gpu_models=_gpu_models(_table(table.get("gpu_models", {}), f"{path}: [gpu_models]"), path),
         **values,
     )
+
+
+def _check_hooks_reading(text: str, spool_dir: str | None, path: str) -> None:
+    """The hooks read ``spool_dir`` with the shell: both must come to the same directory."""
+    if _as_the_hooks_read(text) != spool_dir:
+        raise ConfigError(
+            f"{path}: the hooks read spool_dir with the shell alone and come to another directory: write"
+            f' spool_dir = "{spool_dir or Config(path=path).spool_dir}" on a line of its own under [node]'
+        )
+
+
+def _as_the_hooks_read(text: str) -> str | None:
+    """What ``read_spool_dir`` of the hook scripts makes of the file."""
+    for line in text.split("\n"):
+        key, _, value = line.strip(" \t").partition("=")
+        if key.strip(" \t") != "spool_dir":
+            continue
+        value = value.strip(" \t")
+        if value[:1] in ("'", '"'):
+            value = value[1:].partition(value[0])[0]
+        return value if value.startswith("/") else None
+    return None
 
 
 def _table(body: object, where: str) -> Mapping[str, Any]:

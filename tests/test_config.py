@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from slurm_ofu.config import (
 )
 from slurm_ofu.errors import ConfigError
 from slurm_ofu.values import Config, GpuModel, SamplerConfig
+
+ROOT = Path(__file__).resolve().parent.parent
 
 SHIPPED = Path(__file__).parents[1] / "etc/slurm-ofu.toml"
 PATH = "/etc/here.toml"
@@ -262,3 +265,41 @@ def test_a_file_is_loaded(tmp_path: Path) -> None:
     path.write_text("[sampler]\nclock_readings = 3\n")
     its = load_config(str(path))
     assert (str(path), 3) == (its.path, its.sampler.clock_readings)
+
+
+HOOK_READINGS = [
+    '[node]\nspool_dir = "/a/b"\n',
+    '[node]\nspool_dir="/a/b"   # a comment\n',
+    "[node]\n\tspool_dir\t=\t'/a b'\n",
+    '[node]\nspool_dir = "/last/line"',
+    '[node]\ncluster_name = "x"\n',
+    "",
+]
+
+
+@pytest.mark.parametrize("text", HOOK_READINGS)
+def test_hooks_and_commands_read_the_same_spool(text: str, tmp_path: Path) -> None:
+    """What the hooks' shell makes of the file is what the commands make of it."""
+    file = tmp_path / "slurm-ofu.toml"
+    file.write_text(text)
+    hook = (ROOT / "epilog/zz-slurm-ofu").read_text()
+    function = re.search(r"^read_spool_dir\(\) {\n.*?^}\n", hook, re.MULTILINE | re.DOTALL)
+    assert function
+    script = f'ofu_spool=/var/spool/slurm-ofu\n{function[0]}read_spool_dir <{file}\nprintf %s "$ofu_spool"'
+    read = subprocess.run(["/bin/sh", "-c", script], text=True, capture_output=True, check=True).stdout
+    assert load_config(str(file)).spool_dir == read
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'node.spool_dir = "/a"\n',
+        'node = {spool_dir = "/a"}\n',
+        '[node]\n"spool_dir" = "/a"\n',
+        '[node]\nspool_dir = """/a"""\n',
+    ],
+)
+def test_a_spool_that_only_toml_can_read_is_refused(text: str) -> None:
+    """A valid file whose spool the hooks would not find is an error that says how to write it."""
+    with pytest.raises(ConfigError, match="on a line of its own"):
+        parse_config(text, path="x")
