@@ -228,20 +228,18 @@ class NodeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSums:
-    """Sums over any set of GPU rows, straight from the accounting database. Nothing is divided yet.
-
-    ``*_variance``: squared GPU-seconds (GPUs of one run add linearly, runs in quadrature).
-    """
+    """Sums over any set of GPU rows, straight from the accounting database. Nothing is divided yet."""
 
     run_count: int
     gpu_count: float  # GPUs allocated, those assumed of silent nodes included
+    gpu_count_unknown_time: float  # of these, how many allocated_seconds leaves out
     allocated_seconds: float | None  # None: no row knows
     covered_seconds: float
-    measured_seconds: float  # allocated seconds of GPUs that have an OFU
     ofu_covered_seconds: float  # covered seconds of GPUs that have an OFU
+    ofu_tensor_active_seconds: float | None  # their tensor activity
     tensor_active_seconds: float | None
     tensor_ref_seconds: float | None
-    tensor_ref_variance: float | None
+    tensor_ref_variance: float | None  # squared GPU-seconds (GPUs add linearly, runs in quadrature)
     tensor_ref_variance_per_degree: float | None  # sum of squared variances over their degrees
     tpa_covered_seconds: float
     sm_active_seconds: float | None
@@ -258,8 +256,9 @@ class Figures:
 
     run_count: int
     gpu_count: float
+    gpu_count_unknown_time: float  # of these, how many gpu_hours and coverage_ratio leave out
     gpu_hours: float | None
-    gpu_hours_measured: float
+    gpu_hours_measured: float  # those that the OFU speaks for
     gpu_hours_unmeasured: float | None
     ofu_ratio: float | None
     ofu_error_pp: float | None  # half-width of the 95 % interval, percentage points
@@ -270,6 +269,7 @@ class Figures:
     energy_joules: float | None
     estimator: str | None  # one of Estimator, or "mixed"
     reason: str | None  # why there is no figure, or what qualifies it; "ok"
+    reasons: tuple[str, ...]  # all there are, the most telling first
     gpu_model: str | None  # or "mixed"
 
 

@@ -10,25 +10,32 @@ from slurm_ofu.config import load_config, url_path
 from slurm_ofu.delivery.inbox import ingest
 from slurm_ofu.errors import UsageError
 from slurm_ofu.records.codec import decode
-from slurm_ofu.wiring.database import prepare_database
+from slurm_ofu.wiring.database import out_of_reach, prepare_database
 from slurm_ofu.wiring.delivering import open_store
 
 
 @click.group("ofu-admin", cls=OfuGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="ofu-admin")
+@click.version_option(__version__, "-V", "--version", prog_name="ofu-admin")
 def main() -> None:
     """Look after the accounting database."""
 
 
 @main.command("init")
 @config_option
-def init_command(config: str | None) -> None:
+def init_command(config: str | None) -> int:
     """Create the accounting database, or bring it up to date, and give it to its readers' group.
 
     Not needed for a start: the first record creates it too. Run it after an upgrade, and when the group
     in the configuration was created or changed.
+    Exit code 0: its readers can get to it; 1: they cannot enter a directory on the way; 4: it cannot
+    be used.
     """
-    click.echo(prepare_database(load_config(config)))
+    settings = load_config(config)
+    click.echo(prepare_database(settings))
+    problem = out_of_reach(settings)
+    if problem:
+        click.echo(f"ofu-admin: {problem}", err=True)
+    return EXIT_USAGE if problem else 0
 
 
 @main.command("ingest")

@@ -2,11 +2,13 @@
 
 import os
 import pwd
+import re
 import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from typing import Final
 
 from slurm_ofu.cli.local_zone import LocalZone
 from slurm_ofu.errors import UsageError
@@ -16,6 +18,8 @@ from slurm_ofu.values import GroupBy, Selection
 
 _WIDTH_WITHOUT_TERMINAL = 100
 _NARROWEST = 60
+_LEAP_YEARS_APART = 8  # at most, as in 1896 and 1904
+_YEARLESS: Final = re.compile(r"([0-9]{2}|[0-9](?=[./]))[./]?([0-9]{1,2})((?:\s+|[-T])[0-9]{1,2}:.*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +30,14 @@ class Shape:
     colour: bool
     header: bool
     width: int
+
+
+def output_of(**wanted: bool) -> str | None:
+    """The one format that is wanted, ``None`` for people. Raises UsageError where there are several."""
+    outputs = [output for output, is_wanted in wanted.items() if is_wanted]
+    if len(outputs) > 1:
+        raise UsageError("--json, --csv and --parsable2 exclude each other: choose one")
+    return next(iter(outputs), None)
 
 
 def shape_of(*, output: str | None, colour: str, header: bool) -> Shape:
@@ -71,6 +83,8 @@ def _window(
     end_text = endtime if endtime is not None else None if unlimited else "now"
     start = None if start_text is None else parse_time(start_text, now=now, zone=zone)
     end = None if end_text is None else parse_time(end_text, now=now, zone=zone)
+    if start is not None and end is not None and end < start and starttime is not None:
+        end = _next_after(start, end_text or "", now=now, zone=zone) or end
     if start is not None and end is not None and end < start:
         default = " (the default)" if starttime is None else ""
         raise UsageError(
@@ -78,6 +92,25 @@ def _window(
             f" --starttime {start_text}{default} is {start:%Y-%m-%d %H:%M:%S}"
         )
     return start, end
+
+
+def _next_after(start: datetime, text: str, *, now: datetime, zone: tzinfo) -> datetime | None:
+    """The first time after ``start`` that a date without a year can mean; ``None`` for any other text.
+
+    Slurm takes such a date for a past one, so that in November 1201 would end a window a year ago.
+    """
+    match = _YEARLESS.fullmatch(text.strip())
+    if match is None:
+        return None
+    month, day, clock = match.groups(default="")
+    for year in range(start.year, start.year + _LEAP_YEARS_APART + 1):
+        try:
+            end = parse_time(f"{int(month):02}{int(day):02}{year % 100:02}{clock}", now=now, zone=zone)
+        except UsageError:  # 29 February
+            continue
+        if end > start:
+            return end
+    return None
 
 
 def _users(names: Sequence[str], *, everybody: bool) -> tuple[str, ...]:

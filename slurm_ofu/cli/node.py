@@ -1,5 +1,7 @@
 """ofu-node: what is done on a compute node: install, check, deliver."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -8,18 +10,33 @@ from slurm_ofu import __version__
 from slurm_ofu.cli.options import EXIT_USAGE, OfuGroup, config_option
 from slurm_ofu.config import load_config
 from slurm_ofu.delivery.spool import Spool
-from slurm_ofu.wiring.checking import Finding, check
+from slurm_ofu.errors import UsageError
+from slurm_ofu.wiring.checking import check
 from slurm_ofu.wiring.delivering import Delivered, deliver, finish_ended_runs
+from slurm_ofu.wiring.findings import Finding
 from slurm_ofu.wiring.host import boot_id
 from slurm_ofu.wiring.installing import Places, default_config, default_python, install
 
+LOOK_AT_IT = "upgrade its receiver and rename it back to .record, or report it"
 _MARKS = {"ok": ("ok  ", "green"), "note": ("note", "yellow"), "bad": ("BAD ", "red")}
 
 
 @click.group("ofu-node", cls=OfuGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="ofu-node")
+@click.version_option(__version__, "-V", "--version", prog_name="ofu-node")
 def main() -> None:
     """Set up slurm-ofu on this compute node, check it, and deliver what waits here."""
+
+
+@contextlib.contextmanager
+def _files_named() -> Iterator[None]:
+    """A file that this user may not use is told by its name; an error without one is the output's."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise
+        hint = ": run as root" if isinstance(error, PermissionError) else ""
+        raise UsageError(f"{error.filename}: {error.strerror}{hint}") from error
 
 
 @main.command("install")
@@ -34,6 +51,11 @@ def main() -> None:
     "--systemd-dir", type=click.Path(path_type=Path), default="/etc/systemd/system", show_default=True
 )
 @click.option("--no-systemd", is_flag=True, help="Write no units (then run `ofu-node deliver` from cron).")
+@click.option(
+    "--spool-dir",
+    type=click.Path(path_type=Path),
+    help="Where hooks keep their state, for a configuration that is written. [/var/spool/slurm-ofu]",
+)
 @click.option("--python", type=click.Path(path_type=Path), help="Interpreter for the hooks. [this one]")
 def install_command(
     config: Path | None,
@@ -41,6 +63,7 @@ def install_command(
     epilog_dir: Path,
     systemd_dir: Path,
     no_systemd: bool,
+    spool_dir: Path | None,
     python: Path | None,
 ) -> None:
     """Write the hooks, the configuration, the spool and the units; compile byte-code.
@@ -53,8 +76,11 @@ def install_command(
         epilog_dir=epilog_dir,
         systemd_dir=None if no_systemd else systemd_dir,
         python=(python or default_python()).absolute(),
+        spool_dir=spool_dir.absolute() if spool_dir else None,
     )
-    for line in install(places):
+    with _files_named():
+        said = install(places)
+    for line in said:
         click.echo(line)
     click.echo(f"\nslurm.conf needs:\n  Prolog={prolog_dir}/*\n  Epilog={epilog_dir}/*\n  PrologFlags=Alloc")
     click.echo("then `scontrol reconfigure`, and `ofu-node check` says what is still amiss.")
@@ -84,16 +110,22 @@ def _show(finding: Finding) -> Finding:
 def deliver_command(config: str | None) -> int:
     """Finish runs that nobody finished (after a reboot, say) and deliver the records that wait here.
 
-    Exit code 0: nothing is left waiting; 1: something is.
+    Exit code 0: nothing is left waiting; 1: something is, or was rejected by its receiver.
     """
     settings = load_config(config)
     spool = Spool(Path(settings.spool_dir))
-    finished, problems = finish_ended_runs(spool, settings, boot_id())
-    return _summary(finished, problems, deliver(spool, settings))
+    with _files_named():
+        before = spool.rejected()
+        finished, problems = finish_ended_runs(spool, settings, boot_id())
+        delivered = deliver(spool, settings)
+        rejected = spool.rejected()
+    earlier = [f"{path}: was rejected earlier: {LOOK_AT_IT}" for path in before if path in rejected]
+    return _summary(finished, (*problems, *delivered.problems, *earlier), delivered, len(rejected))
 
 
-def _summary(finished: int, problems: tuple[str, ...], delivered: Delivered) -> int:
-    for problem in (*problems, *delivered.problems):
+def _summary(finished: int, problems: tuple[str, ...], delivered: Delivered, rejected: int) -> int:
+    for problem in problems:
         click.echo(f"ofu-node: {problem}", err=True)
-    click.echo(f"{finished} runs finished, {delivered.sent} records delivered, {delivered.left} waiting")
-    return EXIT_USAGE if problems or delivered.left else 0
+    counts = f"{finished} runs finished, {delivered.sent} records delivered, {delivered.left} waiting"
+    click.echo(f"{counts}, {rejected} rejected" if rejected else counts)
+    return EXIT_USAGE if problems or delivered.left or rejected else 0

@@ -107,8 +107,12 @@ def comma_lists(ctx: click.Context, param: click.Parameter, lists: tuple[str, ..
 
 
 def job_ids(ctx: click.Context, param: click.Parameter, lists: tuple[str, ...]) -> tuple[int, ...]:
-    """The same for raw job ids. Raises MalformedJobId."""
-    return tuple(dict.fromkeys(_job_id(text) for text in _split(lists)))
+    """The same for raw job ids; a comma after the last one is no harm. Raises MalformedJobId."""
+    return tuple(dict.fromkeys(_job_id(text) for text in _split(tuple(map(_without_last_comma, lists)))))
+
+
+def _without_last_comma(ids: str) -> str:
+    return ids.strip().removesuffix(",")
 
 
 def _split(lists: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """ofu-report: Overall FLOP Utilization of Slurm jobs, users, partitions and accounts."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import click
 
 from slurm_ofu import __version__
-from slurm_ofu.cli.asked import Shape, question_of, shape_of
+from slurm_ofu.cli.asked import Shape, output_of, question_of, shape_of
 from slurm_ofu.cli.options import OfuCommand, comma_lists, config_option, job_ids
 from slurm_ofu.config import load_config
 from slurm_ofu.reports.as_csv import as_csv, as_parsable
@@ -16,6 +17,7 @@ from slurm_ofu.reports.as_page import as_page
 from slurm_ofu.reports.as_table import as_table
 from slurm_ofu.reports.question import Question, nothing_found
 from slurm_ofu.store.read import Reader
+from slurm_ofu.values import UsageRow
 from slurm_ofu.wiring.reading import open_reader
 
 _PAGE_WIDTH = 80
@@ -25,14 +27,17 @@ OFU is the share of the GPUs' tensor peak that was in use, measured in hardware:
 activity times SM clock over the reference clock at which the vendor's peak holds.
 
 Without options: your own jobs of today, one line each, and what they add up to (root: everybody's).
-A job counts when any part of it lies in the window. With --jobs: a page per job, of any time.
+A job counts when any part of it lies in the window, and appears only after it has ended. With --jobs:
+a page per job, of any time.
 
 \b
 How to read it
   OFU        in per cent, ± the half-width of its 95 % interval. May exceed
              100 % (clock above the reference clock): shown as measured.
   n/a (…)    nothing was measured, and why. It is not zero; zero is "0.0 %".
-  Coverage   the share of the allocated GPU time that was measured.
+  Coverage   the share of the allocated GPU time that was measured. Below 95 %
+             the ± says nothing about the rest.
+  (… +2)     the most telling reason, and how many others; see Notes.
   Tensor     tensor pipe activity: what is lost by not computing.
   Clock      SM clock while computing, of the reference clock: what is lost by
              slow clocks. OFU = Tensor × Clock.
@@ -69,7 +74,12 @@ Exit codes
     "ofu-report", cls=OfuCommand, help=HELP, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.option(
-    "-j", "--jobs", callback=job_ids, multiple=True, metavar="ID,…", help="A page for each raw job id."
+    "-j",
+    "--jobs",
+    callback=job_ids,
+    multiple=True,
+    metavar="ID,…",
+    help="A page for each raw job id, once it has ended.",
 )
 @click.option(
     "-u", "--user", "users", callback=comma_lists, multiple=True, metavar="NAME,…", help="Only these users."
@@ -107,7 +117,8 @@ Exit codes
     "-E",
     "--endtime",
     metavar="TIME",
-    help="Where it ends, not included. Default: now; with --jobs: no limit.",
+    help="Where it ends, not included. Default: now; with --jobs: no limit. A date without a year"
+    " that lies before --starttime is the next one after it.",
 )
 @click.option(
     "--by",
@@ -116,9 +127,9 @@ Exit codes
     show_default=True,
     help="One line per what.",
 )
-@click.option("--json", "output", flag_value="json", help="JSON with units and a schema version.")
-@click.option("--csv", "output", flag_value="csv", help="CSV, safe to open in a spreadsheet.")
-@click.option("-P", "--parsable2", "output", flag_value="parsable", help="Fields with | between them.")
+@click.option("--json", is_flag=True, help="JSON with units and a schema version.")
+@click.option("--csv", is_flag=True, help="CSV, safe to open in a spreadsheet.")
+@click.option("-P", "--parsable2", "parsable", is_flag=True, help="Fields with | between them.")
 @click.option("-n", "--noheader", is_flag=True, help="No header (and no notes).")
 @click.option(
     "--color",
@@ -130,8 +141,11 @@ Exit codes
 )
 @config_option
 @click.version_option(__version__, "-V", "--version", prog_name="ofu-report")
-def report(config: str | None, output: str | None, colour: str, noheader: bool, **asked: Any) -> None:
+def report(
+    config: str | None, json: bool, csv: bool, parsable: bool, colour: str, noheader: bool, **asked: Any
+) -> None:
     """See HELP."""
+    output = output_of(json=json, csv=csv, parsable=parsable)
     now = datetime.now(timezone.utc)
     question = question_of(now=now, **asked)
     shape = shape_of(output=output, colour=colour, header=not noheader)
@@ -144,7 +158,9 @@ def answer(reader: Reader, question: Question, shape: Shape, now: datetime) -> s
     if question.selection.job_ids and question.by == "job" and shape.output in (None, "json"):
         return _pages(reader, question, shape, now)
     rows = reader.usage(question.selection, question.by)
-    if not rows:
+    if question.selection.job_ids:
+        _name_missing(question, reader.jobs(question.selection) if rows else [])
+    elif not rows:
         click.echo(nothing_found(question), err=True)
     match shape.output:
         case "json":
@@ -158,18 +174,26 @@ def answer(reader: Reader, question: Question, shape: Shape, now: datetime) -> s
 
 def _pages(reader: Reader, question: Question, shape: Shape, now: datetime) -> str:
     """A page per run of each job, in the order in which the jobs were asked for."""
-    rows = [row.run for row in reader.jobs(question.selection) if row.run is not None]
+    found = reader.jobs(question.selection)
     order = {job_id: number for number, job_id in enumerate(question.selection.job_ids)}
-    runs = sorted(rows, key=lambda run: (order[run.job_id], run.cluster, run.run_id))
-    found = {run.job_id for run in runs}
-    if missing := tuple(job_id for job_id in order if job_id not in found):
-        asked = replace(question, selection=replace(question.selection, job_ids=missing))
-        click.echo(nothing_found(asked), err=True)
+    runs = sorted(
+        (row.run for row in found if row.run is not None),
+        key=lambda run: (order[run.job_id], run.cluster, run.run_id),
+    )
+    _name_missing(question, found)
     pages = [reader.page(run.run_id) for run in runs]
     if shape.output == "json":
         return pages_as_json(pages, question, generated_at=now.astimezone(question.zone))
     width = min(shape.width, _PAGE_WIDTH)
     return "\n".join(as_page(page, question.zone, width=width, colour=shape.colour) for page in pages)
+
+
+def _name_missing(question: Question, found: Sequence[UsageRow]) -> None:
+    """Say on stderr which of the jobs that were asked for are not among those found."""
+    ids = {row.run.job_id for row in found if row.run is not None}
+    if missing := tuple(job_id for job_id in question.selection.job_ids if job_id not in ids):
+        asked = replace(question, selection=replace(question.selection, job_ids=missing))
+        click.echo(nothing_found(asked), err=True)
 
 
 def main() -> None:

@@ -15,6 +15,8 @@ from slurm_ofu.errors import DeliveryError
 from slurm_ofu.values import NodeRecord
 
 SUFFIX = ".record"
+#: What to do about a directory that others can write to. Not to change its mode: it may be /tmp.
+ITS_OWN = "use a directory of its own, owned by root, mode 0700"
 
 
 class DirectoryDelivery:
@@ -50,7 +52,7 @@ def directory_problem(directory: Path) -> str | None:
     if not stat.S_ISDIR(found.st_mode):
         return f"{directory}: is not a directory"
     if found.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
-        return f"{directory}: others can write to it, and could forge records; chmod go-w {directory}"
+        return f"{directory}: others can write to it, and could forge records; {ITS_OWN}"
     if found.st_uid not in (0, os.geteuid()):
-        return f"{directory}: belongs to user id {found.st_uid}, who could forge records; chown it to root"
+        return f"{directory}: belongs to user id {found.st_uid}, who could forge records; {ITS_OWN}"
     return None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_ofu.delivery.directory import SUFFIX, directory_problem
+from slurm_ofu.delivery.files import read_regular
 from slurm_ofu.errors import DeliveryError, RecordError, RecordRefused
 from slurm_ofu.values import NodeRecord
 
@@ -39,10 +40,10 @@ def ingest(
         batch = []
         for path in paths[begin : begin + BATCH]:
             try:
-                batch.append((path, decode(path.read_bytes())))
+                batch.append((path, decode(read_regular(path))))
             except FileNotFoundError:
                 continue  # another ingest was faster
-            except (RecordError, IsADirectoryError, PermissionError) as error:
+            except (RecordError, PermissionError) as error:
                 rejected.append(_reject(path, str(error)))
         done, refused = _store(batch, write)
         stored += done

@@ -6,6 +6,7 @@
     state/TAG.epilog      what Slurm told the epilog (the shell writes it)
     state/TAG.lock        held by whoever works on the run: the sampler, or a finisher
     outbox/TAG.record     a finished record that is not delivered yet
+    outbox/TAG.rejected   one that its receiver never takes, kept for a person to look at
     done/TAG              the run was finished; kept for a day, so that a second epilog is known as one
 
 TAG is ``<job id>.<restart count>.<uptime in 1/100 s>``. A run leaves ``state/`` when its record is in
@@ -15,6 +16,7 @@ the outbox, and the outbox when the receiver has it.
 import contextlib
 import fcntl
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +24,10 @@ from pathlib import Path
 from slurm_ofu.delivery.files import write_whole
 
 DONE_KEPT_SECONDS = 86_400
+REJECTED = ".rejected"
 _FACTS = ("prolog", "sampler", "checkpoint", "epilog")
 _SUFFIXES = (*_FACTS, "lock")
+_TAG = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 
 
 class Spool:
@@ -44,7 +48,7 @@ class Spool:
         """Every run that any hook left something of and that is not finished."""
         with contextlib.suppress(FileNotFoundError):
             names = [path.name.rpartition(".") for path in self.state.iterdir()]
-            stems = {stem for stem, _, suffix in names if suffix in _FACTS and stem.count(".") == 2}
+            stems = {stem for stem, _, suffix in names if suffix in _FACTS and _TAG.fullmatch(stem)}
             return tuple(sorted(stem for stem in stems if not self._is_done(stem)))
         return ()
 
@@ -114,11 +118,12 @@ class Spool:
         try:
             write_whole(self.done / tag, note, sync=False)
         except OSError:
-            self._forget(tag)
+            self.forget(tag)
             write_whole(self.done / tag, note, sync=False)
-        self._forget(tag)
+        self.forget(tag)
 
-    def _forget(self, tag: str) -> None:
+    def forget(self, tag: str) -> None:
+        """Drop what is left of a run in ``state``."""
         for suffix in _SUFFIXES:
             with contextlib.suppress(FileNotFoundError):
                 (self.state / f"{tag}.{suffix}").unlink()
@@ -129,7 +134,7 @@ class Spool:
         with contextlib.suppress(FileNotFoundError):
             for path in self.done.iterdir():
                 with contextlib.suppress(OSError):
-                    if path.name.count(".") == 2 and not path.name.startswith("."):
+                    if _TAG.fullmatch(path.name):
                         notes.append((path.name, path.read_text(encoding="utf-8", errors="replace")))
         return tuple(notes)
 
@@ -140,6 +145,12 @@ class Spool:
             return tuple(sorted(paths, key=_modified))
         return ()
 
+    def rejected(self) -> tuple[Path, ...]:
+        """What cannot be delivered until a person has looked at it, by name."""
+        with contextlib.suppress(FileNotFoundError):
+            return tuple(sorted(path for path in self.outbox.iterdir() if path.suffix == REJECTED))
+        return ()
+
     def forget_old(self, now_epoch_s: float | None = None) -> None:
         """Drop marks of runs that were finished more than a day ago and before every run that goes on:
         whoever shared a GPU with one of those must stay known."""
@@ -147,7 +158,7 @@ class Spool:
         with contextlib.suppress(OSError):
             for stem in {path.name.rpartition(".")[0] for path in self.state.iterdir()}:
                 if stem and self._is_done(stem):
-                    self._forget(stem)
+                    self.forget(stem)
         limit = min([limit, *(_modified(path) for path in self.state.glob("*.prolog"))])
         with contextlib.suppress(OSError):
             for path in self.done.iterdir():

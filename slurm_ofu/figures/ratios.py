@@ -4,33 +4,34 @@ import math
 from collections.abc import Sequence
 
 from slurm_ofu.figures.pooling import degrees_of_freedom, sums_of_gpu
-from slurm_ofu.figures.reasons import dominating_reason
+from slurm_ofu.figures.reasons import by_severity, dominating_reason
 from slurm_ofu.figures.student import t_quantile
 from slurm_ofu.values import Figures, GpuTotals, UsageSums
 
 _SECONDS_PER_HOUR = 3600.0
-_SAME_GPUS = 1e-6  # relative: covered seconds summed in another order are still the same seconds
 
 
 def figures(sums: UsageSums) -> Figures:
     """What a report shows of ``sums``. What was not measured stays ``None``, and a true zero stays 0."""
     ofu = _ratio(sums.tensor_ref_seconds, sums.ofu_covered_seconds)
-    tpa = _ratio(sums.tensor_active_seconds, sums.tpa_covered_seconds)
+    tpa = _tpa(sums, ofu)
     return Figures(
         run_count=sums.run_count,
         gpu_count=sums.gpu_count,
+        gpu_count_unknown_time=sums.gpu_count_unknown_time,
         gpu_hours=_hours(sums.allocated_seconds),
-        gpu_hours_measured=sums.measured_seconds / _SECONDS_PER_HOUR,
+        gpu_hours_measured=sums.ofu_covered_seconds / _SECONDS_PER_HOUR,
         gpu_hours_unmeasured=_unmeasured_hours(sums),
         ofu_ratio=ofu,
         ofu_error_pp=None if ofu is None else _error_pp(sums),
         tpa_mean_ratio=tpa,
-        active_clock_ratio=_active_clock_ratio(sums, ofu, tpa),
+        active_clock_ratio=_active_clock_ratio(ofu, tpa),
         coverage_ratio=_coverage_ratio(sums, ofu),
         sm_active_ratio=_ratio(sums.sm_active_seconds, sums.sm_active_covered_seconds),
         energy_joules=sums.energy_joules,
         estimator=_one_or_mixed(sums.estimators),
         reason=dominating_reason(sums.reasons, has_figure=ofu is not None),
+        reasons=by_severity(sums.reasons),
         gpu_model=_one_or_mixed(sums.gpu_models),
     )
 
@@ -54,7 +55,7 @@ def _hours(seconds: float | None) -> float | None:
 def _unmeasured_hours(sums: UsageSums) -> float | None:
     if sums.allocated_seconds is None:
         return None
-    return max(0.0, sums.allocated_seconds - sums.measured_seconds) / _SECONDS_PER_HOUR
+    return max(0.0, sums.allocated_seconds - sums.ofu_covered_seconds) / _SECONDS_PER_HOUR
 
 
 def _error_pp(sums: UsageSums) -> float | None:
@@ -68,13 +69,16 @@ def _error_pp(sums: UsageSums) -> float | None:
     return _ratio(100 * quantile * math.sqrt(variance), sums.ofu_covered_seconds)
 
 
-def _active_clock_ratio(sums: UsageSums, ofu: float | None, tpa: float | None) -> float | None:
-    """OFU over TPA, where both are about the same GPUs; without tensor work there is no such clock."""
-    if ofu is None or tpa is None or tpa <= 0:
-        return None
-    if not math.isclose(sums.ofu_covered_seconds, sums.tpa_covered_seconds, rel_tol=_SAME_GPUS):
-        return None
-    return _ratio(ofu, tpa)
+def _tpa(sums: UsageSums, ofu: float | None) -> float | None:
+    """Tensor activity of the GPUs that the OFU is about; where none has an OFU, of all that have any."""
+    if ofu is None:
+        return _ratio(sums.tensor_active_seconds, sums.tpa_covered_seconds)
+    return _ratio(sums.ofu_tensor_active_seconds, sums.ofu_covered_seconds)
+
+
+def _active_clock_ratio(ofu: float | None, tpa: float | None) -> float | None:
+    """OFU over TPA, both about the same GPUs; without tensor work there is no such clock."""
+    return None if ofu is None or tpa is None else _ratio(ofu, tpa)
 
 
 def _coverage_ratio(sums: UsageSums, ofu: float | None) -> float | None:

@@ -20,12 +20,17 @@ SEVERITY = (
 )
 
 
+def by_severity(reasons: Sequence[str]) -> tuple[str, ...]:
+    """Each reason once, the worst first."""
+    return tuple(sorted(set(reasons), key=_rank))
+
+
 def dominating_reason(reasons: Sequence[str], *, has_figure: bool) -> str | None:
     """The worst reason by :data:`SEVERITY`; one that this version does not know counts as worst.
 
     ``None`` where nothing explains the answer: no reason at all, or "ok" without a figure.
     """
-    worst = min(reasons, key=_rank, default=None)
+    worst = next(iter(by_severity(reasons)), None)
     if worst == "ok" and not has_figure:
         return None
     return worst

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from slurm_ofu.config import load_config
 from slurm_ofu.delivery.spool import Spool
+from slurm_ofu.errors import ConfigError
 from slurm_ofu.hooks.log import say
 from slurm_ofu.hooks.process import DELIVERING, options_of, rename, step_back
 from slurm_ofu.wiring.delivering import deliver, finish_ended_runs
@@ -22,6 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = options_of(arguments)
     try:
         finish(Spool(Path(options["spool"])), options["config"])
+    except ConfigError as error:
+        waiting = f"runs and records wait in {options['spool']} until it is mended"
+        say(f"the configuration cannot be used, {waiting}: {error}", bad=True)
+        return 1
     except Exception as error:  # noqa: BLE001  the boundary: whatever it is, it goes to syslog
         say(f"finishing runs in {options['spool']}: {type(error).__name__}: {error}", bad=True)
         return 1

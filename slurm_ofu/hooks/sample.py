@@ -19,7 +19,7 @@ from typing import Any
 from slurm_ofu.config import load_config
 from slurm_ofu.counters.catalogue import open_source
 from slurm_ofu.delivery.spool import Spool
-from slurm_ofu.errors import OfuError, SourceError, StateError
+from slurm_ofu.errors import ConfigError, OfuError, SourceError, StateError
 from slurm_ofu.gpu_models import find_model
 from slurm_ofu.hooks.log import say
 from slurm_ofu.hooks.process import (
@@ -47,6 +47,8 @@ from slurm_ofu.wiring.gpus import resolve_gpus
 #: How long a finished record is kept in memory while the spool cannot take it.
 RETRY_SECONDS = 600.0
 RETRY_EVERY_SECONDS = 5.0
+#: How many characters of an error travel with a record.
+WHY_LIMIT = 300
 
 
 @dataclass(slots=True)
@@ -64,6 +66,7 @@ class Run:
     folds: dict[int, tuple[DeviceIdentity, GpuFold]] = field(default_factory=dict)
     sampler: Sampler | None = None
     save_failed: bool = False
+    no_source: str | None = None  # why there is none
 
     def checkpoint(self, *, ended: bool = False) -> Checkpoint:
         """Everything summed so far."""
@@ -92,7 +95,11 @@ class Run:
     def health(self) -> SamplerHealth:
         """How the sampler fares."""
         placement = self.scope.outcome() if self.scope else None
-        return self.sampler.health(placement) if self.sampler else SamplerHealth(placement=placement)
+        return (
+            self.sampler.health(placement)
+            if self.sampler
+            else SamplerHealth(placement=placement, source=self.no_source)
+        )
 
     def settle(self) -> None:
         """After the first readings, which must not wait for anybody: out of everybody's way."""
@@ -120,6 +127,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = options_of(arguments)
     try:
         sample(Spool(Path(options["spool"])), options["tag"], options["config"], clock)
+    except ConfigError as error:
+        why = f"ConfigError: the configuration cannot be used, and the run is not sampled: {error}"
+        say(f"run {options['tag']}: the sampler stops: {why}", bad=True)
+        return 1
     except Exception as error:  # noqa: BLE001  the boundary: whatever it is, it goes to syslog
         say(f"run {options['tag']}: the sampler stops: {type(error).__name__}: {error}", bad=True)
         return 1
@@ -151,6 +162,7 @@ def _sample_gpus(run: Run) -> None:
         source = open_source(settings.source, job_id=run.job.key.job_id, nvml_library=settings.nvml_library)
     except SourceError as error:
         say(f"job {run.job.key.job_id}: no counters: {error}", bad=True)
+        run.no_source = " ".join(f"none: {error}".split())[:WHY_LIMIT]
         run.gpus = [GpuState(position=position, reason="no_source") for position in run.job.gpu_positions]
         run.save()
         return

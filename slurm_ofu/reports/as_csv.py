@@ -43,4 +43,6 @@ def _parsable_cell(value: Value) -> str:
 
 
 def _plain(value: Value) -> str:
+    if isinstance(value, list):
+        return " ".join(value)
     return "" if value is None else str(value)

@@ -17,7 +17,7 @@ TIMELINE_BUCKETS = 128
 _GPU_FIELDS = tuple(field.name for field in fields(GpuTotals) if field.name != "timeline")
 _NODE_FIELDS = tuple(field.name for field in fields(NodeRow) if field.name != "health")
 _HEALTH_FIELDS = tuple(field.name for field in fields(SamplerHealth))
-_NOT_OF_A_GPU = ("run_count", "gpu_count")
+_NOT_OF_A_GPU = ("run_count", "gpu_count", "gpu_count_unknown_time", "reasons")
 
 
 def as_json(rows: Sequence[UsageRow], question: Question, *, generated_at: datetime) -> str:

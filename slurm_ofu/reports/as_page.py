@@ -27,6 +27,7 @@ _NODE_COLUMNS = (
 _GPU_COLUMNS = (
     Column(title="Node", shrinks=True),
     Column(title="GPU", right=True),
+    Column(title="Model", shrinks=True),
     Column(title="SM", right=True),
     Column(title="Tensor", right=True),
     Column(title="Clock", right=True),
@@ -48,9 +49,9 @@ def as_page(page: JobPage, zone: tzinfo, *, width: int, colour: bool) -> str:
         lines = [_node_line(node, node_figures) for node, node_figures in zip(page.nodes, nodes, strict=True)]
         text += "\n" + as_grid(_NODE_COLUMNS, lines, width=width, colour=colour)
     if gpus:
-        lines = [_gpu_line(gpu, of_gpu) for gpu, of_gpu in zip(page.gpus, gpus, strict=True)]
-        text += "\n" + as_grid(_GPU_COLUMNS, lines, width=width, colour=colour)
-    return text + as_notes([*explanations([*nodes, *gpus], but=its.reason), *anomalies(page)], width=width)
+        text += "\n" + _gpu_grid(page.gpus, gpus, width=width, colour=colour)
+    notes = explanations([its, *nodes, *gpus], total=its, but=its.reason)
+    return text + as_notes([*notes, *anomalies(page)], width=width)
 
 
 def _title(page: JobPage) -> str:
@@ -65,7 +66,8 @@ def _node_figures(node: NodeRow, gpus: Sequence[GpuRow]) -> Figures:
     """The node's GPUs together; a node without GPU rows still has its hours, and its reason."""
     sums = pool_gpus(gpu.totals for gpu in gpus if gpu.node_name == node.node_name)
     if sums.allocated_seconds is None and node.gpu_count is not None and node.allocated_seconds is not None:
-        sums = replace(sums, allocated_seconds=node.gpu_count * node.allocated_seconds)
+        seconds = node.gpu_count * node.allocated_seconds
+        sums = replace(sums, allocated_seconds=seconds, gpu_count_unknown_time=0.0)
     return figures(replace(sums, reasons=(*sums.reasons, node.reason)))
 
 
@@ -75,9 +77,18 @@ def _node_line(node: NodeRow, its: Figures) -> Line:
     return Line(cells=(*cells, *_ratios(its)), style=style(its))
 
 
-def _gpu_line(gpu: GpuRow, its: Figures) -> Line:
+def _gpu_grid(gpus: Sequence[GpuRow], shown: Sequence[Figures], *, width: int, colour: bool) -> str:
+    """A line per GPU, with its model where the page has several."""
+    several = len({gpu.totals.gpu_model for gpu in gpus if gpu.totals.gpu_model is not None}) > 1
+    columns = [column for column in _GPU_COLUMNS if several or column.title != "Model"]
+    lines = [_gpu_line(gpu, its, with_model=several) for gpu, its in zip(gpus, shown, strict=True)]
+    return as_grid(columns, lines, width=width, colour=colour)
+
+
+def _gpu_line(gpu: GpuRow, its: Figures, *, with_model: bool) -> Line:
+    model = (name(gpu.totals.gpu_model).removeprefix("NVIDIA "),) if with_model else ()
     sm_active = percent(its.sm_active_ratio, absent=NOT_MEASURED)
-    cells = (name(gpu.node_name), str(gpu.totals.position), sm_active)
+    cells = (name(gpu.node_name), str(gpu.totals.position), *model, sm_active)
     return Line(cells=(*cells, *_ratios(its)), style=style(its))
 
 

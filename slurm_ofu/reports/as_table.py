@@ -50,7 +50,7 @@ def as_table(
     if not header:
         return grid
     title = "".join(line + "\n" for line in wrapped(headline(question), width))
-    return f"{title}\n{grid}{as_notes(explanations(shown), width=width)}"
+    return f"{title}\n{grid}{as_notes(explanations(shown, total=shown[-1]), width=width)}"
 
 
 def _line(names: tuple[str, ...], its: Figures, *, total: bool = False) -> Line:

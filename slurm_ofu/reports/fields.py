@@ -8,21 +8,23 @@ from slurm_ofu.figures import figures
 from slurm_ofu.reports.free_text import printable
 from slurm_ofu.values import Figures, GroupBy, RunRow, UsageRow
 
-Value = str | int | float | None
+Value = str | int | float | list[str] | None
 
 RUN_FIELDS = tuple(field.name for field in fields(RunRow) if field.name != "run_id")
 FIGURE_FIELDS = tuple(field.name for field in fields(Figures))
 
 _UNITS: Mapping[str, str] = {
     "gpu_count": "GPUs allocated, summed over runs",
+    "gpu_count_unknown_time": "GPUs allocated for an unknown time: not in gpu_hours nor coverage_ratio",
     "gpu_hours": "GPU-hours allocated",
-    "gpu_hours_measured": "GPU-hours allocated on GPUs that have an OFU",
-    "gpu_hours_unmeasured": "GPU-hours allocated on GPUs that have none",
+    "gpu_hours_measured": "GPU-hours that the OFU speaks for",
+    "gpu_hours_unmeasured": "GPU-hours allocated that it does not speak for",
     "ofu_ratio": "1 (legally above 1 where the SM clock exceeds the reference clock)",
     "ofu_ratios": "1 (null: not measured in that bucket)",
     "ofu_error_pp": "percentage points, half-width of the 95 % interval",
+    "tpa_mean_ratio": "1 (over the GPUs that the OFU is about; without an OFU, over all that were measured)",
     "active_clock_ratio": "1 (of the reference clock, weighted by tensor activity)",
-    "coverage_ratio": "1 (of the allocated GPU time)",
+    "coverage_ratio": "1 (of the allocated GPU time; without an OFU, what was measured at all)",
     "error_degrees": "degrees of freedom (null: very many)",
     "late_max_seconds": "seconds",
     "missed_ticks": "ticks",
@@ -68,8 +70,10 @@ def figure_values(its: Figures) -> dict[str, Value]:
     return {name: safe(getattr(its, name)) for name in FIGURE_FIELDS}
 
 
-def safe(value: Value) -> Value:
+def safe(value: Value | tuple[str, ...]) -> Value:
     """Text without control characters, numbers finite and without the dust of binary fractions."""
+    if isinstance(value, tuple | list):
+        return [printable(text) for text in value]
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, float):

@@ -4,7 +4,18 @@ from collections.abc import Sequence
 
 from slurm_ofu.figures.reasons import SEVERITY
 from slurm_ofu.reports.free_text import wrapped
-from slurm_ofu.reports.wording import ABOVE_ONE, EXPLANATIONS, MIXED_MODELS, NO_TENSOR_WORK, mixed, workload
+from slurm_ofu.reports.wording import (
+    ABOVE_ONE,
+    EXPLANATIONS,
+    MEASURED_PART,
+    MIXED_MODELS,
+    NO_TENSOR_WORK,
+    count,
+    in_part,
+    mixed,
+    other_reasons,
+    workload,
+)
 from slurm_ofu.values import Figures
 
 _LOW, _GOOD = 0.15, 0.35  # good training of large language models sits at 0.35 to 0.50
@@ -24,18 +35,27 @@ def style(its: Figures) -> str:
     return "red" if ratio < _LOW else "yellow" if ratio < _GOOD else "green"
 
 
-def explanations(shown: Sequence[Figures], *, but: str | None = None) -> list[str]:
+def explanations(shown: Sequence[Figures], *, total: Figures, but: str | None = None) -> list[str]:
     """One text per thing that needs explaining, each only once; none where all is well.
 
-    ``but`` is a reason that is explained elsewhere.
+    ``total`` is what all of ``shown`` is part of, and ``but`` a reason that is explained elsewhere.
     """
-    found = {its.reason for its in shown if its.reason not in (None, "ok", but)}
+    found = {reason for its in shown for reason in (its.reason, *other_reasons(its))} - {None, "ok", but}
     texts = [f"{reason}: {EXPLANATIONS[reason]}" for reason in SEVERITY if reason in found]
     if any(its.ofu_ratio is not None and its.ofu_ratio > 1 for its in shown):
         texts.append(ABOVE_ONE)
     if any(mixed(its) for its in shown):
         texts.append(MIXED_MODELS)
+    if any(its.ofu_error_pp is not None and in_part(its) for its in shown):
+        texts.append(MEASURED_PART)
+    if total.gpu_count_unknown_time > 0:
+        texts.append(_unknown_time(total.gpu_count_unknown_time))
     return texts
+
+
+def _unknown_time(gpu_count: float) -> str:
+    gpus = "1 GPU of unknown time is" if gpu_count == 1 else f"{count(gpu_count)} GPUs of unknown time are"
+    return f"{gpus} not in GPU-h and Coverage"
 
 
 def as_notes(texts: Sequence[str], *, width: int) -> str:

@@ -26,7 +26,13 @@ def timeline_facts(gpus: Sequence[GpuRow], zone: tzinfo, *, columns: int) -> lis
 def _scale(line: OfuTimeline, top: float, zone: tzinfo) -> str:
     start = datetime.fromtimestamp(line.start_epoch_s // 1, zone)
     end = datetime.fromtimestamp(line.end_epoch_s // 1, zone)
-    gaps = f"; {GAP} not measured" if None in line.ofu_ratios else ""
-    heights = f"0 % to {percent(top)}" if top > 0 else "all 0 %"
     shown = "%H:%M:%S" if line.end_epoch_s - line.start_epoch_s < _SHORT_SECONDS else "%H:%M"
-    return f"{start:{shown}} to {end:{shown}}, {duration(line.bucket_seconds)} each; {heights}{gaps}"
+    return f"{start:{shown}} to {end:{shown}}, {duration(line.bucket_seconds)} each; {_heights(line, top)}"
+
+
+def _heights(line: OfuTimeline, top: float) -> str:
+    """What the levels mean; zero is said only of what was measured."""
+    if all(ratio is None for ratio in line.ofu_ratios):
+        return "not measured"
+    gaps = f"; {GAP} not measured" if None in line.ofu_ratios else ""
+    return (f"0 % to {percent(top)}" if top > 0 else "all 0 %") + gaps

@@ -58,7 +58,8 @@ def headline(question: Question) -> str:
 def nothing_found(question: Question) -> str:
     """What to say instead of an empty report."""
     asked = filters(question)
-    return f"no jobs match{': ' + asked if asked else ''} ({window(question)})"
+    later = "; a job appears here only after it has ended" if question.selection.job_ids else ""
+    return f"no jobs match{': ' + asked if asked else ''} ({window(question)}){later}"
 
 
 def _local(epoch_s: float | None, zone: tzinfo) -> datetime | None:

@@ -18,14 +18,24 @@ EXPLANATIONS = {
     "source_lost": "the counters stopped answering before the job ended",
     "profiling_locked": "another profiler held the GPU's counters (Nsight, DCGM)",
     "suspect": "the counters contradict each other: do not rely on this figure",
-    "shared": "several jobs used the same GPU: the figure includes the others' work",
+    "shared": "several jobs used the same GPU: the figure includes the others' work, and the GPU-hours are"
+    " divided between the jobs",
     "sampler_died": "the sampler did not live to the job's end",
     "not_started": "no prolog ran on the node, so nothing was measured there",
     "not_delivered": "the node was never heard from; its GPUs count as allocated",
     "opted_out": "the job asked not to be profiled",
 }
 ABOVE_ONE = "OFU above 100 %: the SM clock was above the GPU model's reference clock; shown as measured"
+MEASURED_PART = "± is for the measured part only: where Coverage is below 95 % the rest may differ"
 MIXED_MODELS = "mixed: several GPU models are pooled here: an hour of each weighs the same"
+
+#: How an OFU was found.
+ESTIMATORS = {
+    "cycles": "the hardware counted the tensor cycles",
+    "sampled": "tensor activity × SM clock, read at random instants",
+    "scraped": "as somebody else published it",
+    "mixed": "not the same for all GPUs",
+}
 
 IDLE = "idle"
 NO_TENSOR_WORK = "no tensor work"
@@ -33,6 +43,8 @@ NO_TENSOR_WORK = "no tensor work"
 _IDLE_SM_RATIO = 0.01
 _BUSY_SM_RATIO = 0.10
 _NO_TENSOR_RATIO = 0.005
+_NEARLY_ALL = 0.95  # coverage from which on a figure stands for the whole
+_NO_TROUBLE = ("ok", "short")
 
 
 def percent(ratio: float | None, *, digits: int = 1, absent: str = UNKNOWN) -> str:
@@ -50,7 +62,7 @@ def percent(ratio: float | None, *, digits: int = 1, absent: str = UNKNOWN) -> s
 def ofu(figures: Figures) -> str:
     """OFU with its error bar, or why there is none; what qualifies it stands behind it."""
     if figures.ofu_ratio is None:
-        return not_measured(figures.reason)
+        return not_measured(figures.reason, more=len(other_reasons(figures)))
     marks = [mark for mark in _marks(figures) if mark is not None]
     error = "" if figures.ofu_error_pp is None else f" ±{error_points(figures.ofu_error_pp)}"
     return f"{percent(figures.ofu_ratio):>7}{error}" + (f" ({', '.join(marks)})" if marks else "")
@@ -63,9 +75,19 @@ def error_points(percentage_points: float) -> str:
     return "<0.1" if percentage_points < 0.05 else f"{percentage_points:.1f}"
 
 
-def not_measured(reason: str | None) -> str:
-    """What stands in the place of a figure that is not there."""
-    return NOT_MEASURED if reason is None else f"{NOT_MEASURED} ({printable(reason)})"
+def not_measured(reason: str | None, *, more: int = 0) -> str:
+    """What stands in the place of a figure that is not there: the reason, and how many others there are."""
+    return NOT_MEASURED if reason is None else f"{NOT_MEASURED} ({_reason(reason, more)})"
+
+
+def other_reasons(figures: Figures) -> tuple[str, ...]:
+    """What else is amiss besides the reason shown."""
+    return tuple(reason for reason in figures.reasons if reason not in (figures.reason, *_NO_TROUBLE))
+
+
+def in_part(figures: Figures) -> bool:
+    """Whether what was measured does not stand for the whole."""
+    return figures.coverage_ratio is None or figures.coverage_ratio < _NEARLY_ALL
 
 
 def workload(figures: Figures) -> str | None:
@@ -140,5 +162,10 @@ def duration(seconds: float) -> str:
 
 
 def _marks(figures: Figures) -> tuple[str | None, ...]:
-    reason = None if figures.reason in (None, "ok") else name(figures.reason)
+    told = figures.reason not in (None, "ok")
+    reason = _reason(name(figures.reason), len(other_reasons(figures))) if told else None
     return reason, workload(figures), "mixed" if mixed(figures) else None
+
+
+def _reason(reason: str, more: int) -> str:
+    return printable(reason) + (f" +{more}" if more else "")

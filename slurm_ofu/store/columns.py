@@ -123,10 +123,12 @@ _QUARTER_HOUR: Final[Mapping[str, str]] = {
     "tensor_ref_error_seconds": "one sigma of tensor_ref_seconds",
 }
 
+_UNKNOWN_TIME: Final = "of these, GPUs of which nobody knows how long they were held: in no sum of seconds"
+
 _SUMMED_GPUS: Final[Mapping[str, str]] = {
     "covered_seconds": "measured GPU-seconds",
-    "measured_seconds": "allocated GPU-seconds of GPUs that have an OFU",
     "ofu_covered_seconds": "measured GPU-seconds of GPUs that have an OFU: the denominator of OFU",
+    "ofu_tensor_active_seconds": "GPU-seconds with an active tensor pipe, of GPUs that have an OFU",
     "tpa_covered_seconds": "measured GPU-seconds of GPUs whose tensor activity is known",
     "tensor_active_seconds": "GPU-seconds with an active tensor pipe",
     "tensor_ref_seconds": "the same at the reference clock: the numerator of OFU",
@@ -147,6 +149,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         **{name: _RUN[name] for name in ("account", "partition", "start_epoch_s", "end_epoch_s")},
         **_SUMMED_GPUS,
         "gpu_count": "GPUs allocated, those assumed of silent nodes included",
+        "gpu_count_unknown_time": _UNKNOWN_TIME,
         "allocated_seconds": "GPU-seconds allocated, those assumed of silent nodes included",
         "tensor_ref_variance_per_degree": "squared variance over the fewest degrees of freedom of any GPU",
     },
@@ -159,6 +162,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "run_node_sums": {
         "run_id": _RUN_ID,
         "gpu_count": "GPUs allocated, those assumed of silent nodes included",
+        "gpu_count_unknown_time": _UNKNOWN_TIME,
         "assumed_gpu_seconds": "GPU-seconds allocated that no row of run_gpu accounts for",
     },
 }

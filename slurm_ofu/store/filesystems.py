@@ -1,7 +1,11 @@
-"""On which kind of file system does a path lie? Locks across a network do not hold what SQLite needs."""
+"""On which kind of file system does a path lie, and who can get to it?
+
+Locks across a network do not hold what SQLite needs.
+"""
 
 import os
 import re
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -40,6 +44,30 @@ def network_filesystem(path: str | Path) -> str | None:
         return None
     kind = filesystem_of(os.path.realpath(path), mountinfo)
     return kind if kind is not None and kind.removeprefix("fuse.") in _NETWORK else None
+
+
+def closed_directory(path: str | Path, group_id: int | None = None) -> Path | None:
+    """The first directory on the way to ``path`` that a member of the group (without one: any user)
+    cannot enter. Where an access control list decides, it is taken for open."""
+    ways = (Path(path).absolute(), Path(os.path.realpath(path)))
+    for directory in dict.fromkeys(parent for way in ways for parent in reversed(way.parents)):
+        try:
+            found = directory.stat()
+        except FileNotFoundError:
+            continue
+        except PermissionError:
+            return directory.parent
+        bit = stat.S_IXGRP if found.st_gid == group_id else stat.S_IXOTH
+        if not found.st_mode & bit and not _has_list(directory):
+            return directory
+    return None
+
+
+def _has_list(directory: Path) -> bool:
+    try:
+        return "system.posix_acl_access" in os.listxattr(directory)
+    except OSError:
+        return False
 
 
 def filesystem_of(path: str, mountinfo: str) -> str | None:

@@ -30,6 +30,9 @@ from slurm_ofu.store.schema import (
     SCHEMA_VERSION,
 )
 
+#: A larger database is not read from end to end: that would hold up its writers.
+SMALL_BYTES = 1 << 30
+
 
 def migrate(
     path: Path, *, group: str | None = None, world_readable: bool = False, wait_seconds: float = 30.0
@@ -88,17 +91,51 @@ def _refuse_strangers(path: Path, opened: sqlite3.Connection) -> None:
         )
 
 
+def condition(path: Path, *, wait_seconds: float = 5.0) -> str:
+    """What there is to say about an existing database; nothing is changed. Raises StoreError where it
+    cannot be used, StoreBusy where somebody else holds it."""
+    if not path.is_file():
+        raise StoreError(f"{path}: is not a file")
+    if not os.access(path, os.R_OK):
+        raise StoreError(f"{path}: Permission denied: run as root")
+    if path.with_name(f"{path.name}-journal").exists():
+        return f"{path}: a writer is at work or died, which the next one mends"
+    with translated(path), connection(path, "ro") as opened:
+        wait_until(opened, time.monotonic() + wait_seconds)
+        _refuse_strangers(path, opened)
+        if path.stat().st_size <= SMALL_BYTES:
+            _refuse_corrupted(path, opened)
+        version = user_version(opened)
+    return f"{path}: schema {version}" + ("" if version == SCHEMA_VERSION else ", old: run ofu-admin init")
+
+
+def _refuse_corrupted(path: Path, opened: sqlite3.Connection) -> None:
+    said = str(opened.execute("PRAGMA quick_check(1)").fetchone()[0])
+    if said != "ok":
+        raise StoreError(f"{path}: is damaged: {' '.join(said.split())}; restore it from a backup")
+
+
 def _make_directory(path: Path, group_id: int | None, world_readable: bool) -> None:
     if path.is_dir():
         return
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        for parent in reversed([parent for parent in path.parents if not parent.exists()]):
+            _make_way(parent)
         path.mkdir(mode=0o700)
         _hand_over(path, group_id, 0o755 if world_readable else 0o750)
     except FileExistsError:
         return  # somebody else made it meanwhile
     except OSError as error:
         raise StoreError(f"{path}: cannot make the directory: {error.strerror}") from error
+
+
+def _make_way(directory: Path) -> None:
+    """A directory on the way, which everybody may pass whatever the umask is."""
+    try:
+        directory.mkdir(mode=0o755)
+    except FileExistsError:
+        return  # somebody else made it meanwhile
+    directory.chmod(0o755)
 
 
 def _make_file(path: Path, group_id: int | None, world_readable: bool) -> None:

@@ -7,10 +7,11 @@ from slurm_ofu.store.views import GPU_SUMS, NODE_SUMS, RUN_SUMS
 _TOTALS: Final = """
     COUNT(*) AS run_count,
     SUM(gpu_count) AS gpu_count,
+    SUM(gpu_count_unknown_time) AS gpu_count_unknown_time,
     SUM(allocated_seconds) AS allocated_seconds,
     SUM(covered_seconds) AS covered_seconds,
-    SUM(measured_seconds) AS measured_seconds,
     SUM(ofu_covered_seconds) AS ofu_covered_seconds,
+    SUM(ofu_tensor_active_seconds) AS ofu_tensor_active_seconds,
     SUM(tensor_active_seconds) AS tensor_active_seconds,
     SUM(tensor_ref_seconds) AS tensor_ref_seconds,
     SUM(tensor_ref_variance) AS tensor_ref_variance,

@@ -174,10 +174,11 @@ def _usage_sums(row: dict[str, Any], estimators: set[str], reasons: set[str], mo
     return UsageSums(
         run_count=row["run_count"],
         gpu_count=seconds("gpu_count"),
+        gpu_count_unknown_time=seconds("gpu_count_unknown_time"),
         allocated_seconds=row["allocated_seconds"],
         covered_seconds=seconds("covered_seconds"),
-        measured_seconds=seconds("measured_seconds"),
         ofu_covered_seconds=seconds("ofu_covered_seconds"),
+        ofu_tensor_active_seconds=row["ofu_tensor_active_seconds"],
         tensor_active_seconds=row["tensor_active_seconds"],
         tensor_ref_seconds=row["tensor_ref_seconds"],
         tensor_ref_variance=row["tensor_ref_variance"],

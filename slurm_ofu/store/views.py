@@ -11,8 +11,9 @@ from typing import Final
 GPU_SUMS: Final = """
     SUM(allocated_seconds) AS gpu_allocated_seconds,
     SUM(covered_seconds) AS covered_seconds,
-    SUM(CASE WHEN tensor_ref_seconds IS NOT NULL THEN allocated_seconds END) AS measured_seconds,
     SUM(CASE WHEN tensor_ref_seconds IS NOT NULL THEN covered_seconds END) AS ofu_covered_seconds,
+    SUM(CASE WHEN tensor_ref_seconds IS NOT NULL THEN tensor_active_seconds END)
+        AS ofu_tensor_active_seconds,
     SUM(CASE WHEN tensor_active_seconds IS NOT NULL THEN covered_seconds END) AS tpa_covered_seconds,
     SUM(tensor_active_seconds) AS tensor_active_seconds,
     SUM(tensor_ref_seconds) AS tensor_ref_seconds,
@@ -23,21 +24,26 @@ GPU_SUMS: Final = """
     SUM(energy_joules) AS energy_joules
 """
 
-# Over the rows of run_node of one run. assumed_gpu_seconds is what no row of run_gpu accounts for.
+# Over the rows of run_node of one run. assumed_gpu_seconds is what no row of run_gpu accounts for. On a
+# node of unknown time, the time of those GPUs is unknown that do not say themselves.
 NODE_SUMS: Final = """
     SUM(gpu_count) AS gpu_count,
+    SUM(CASE WHEN allocated_seconds IS NULL THEN gpu_count - (SELECT COUNT(g.allocated_seconds)
+        FROM run_gpu AS g WHERE g.run_id = run_node.run_id AND g.node_name = run_node.node_name) ELSE 0.0 END)
+        AS gpu_count_unknown_time,
     SUM(assumed_gpu_seconds) AS assumed_gpu_seconds
 """
 
 # One run, from the two above (g and n).
 RUN_SUMS: Final = """
     n.gpu_count AS gpu_count,
+    n.gpu_count_unknown_time AS gpu_count_unknown_time,
     CASE WHEN g.gpu_allocated_seconds IS NULL AND n.assumed_gpu_seconds IS NULL THEN NULL
          ELSE COALESCE(g.gpu_allocated_seconds, 0.0) + COALESCE(n.assumed_gpu_seconds, 0.0)
     END AS allocated_seconds,
     g.covered_seconds AS covered_seconds,
-    g.measured_seconds AS measured_seconds,
     g.ofu_covered_seconds AS ofu_covered_seconds,
+    g.ofu_tensor_active_seconds AS ofu_tensor_active_seconds,
     g.tensor_active_seconds AS tensor_active_seconds,
     g.tensor_ref_seconds AS tensor_ref_seconds,
     g.tensor_ref_variance AS tensor_ref_variance,

@@ -1,8 +1,12 @@
 """The accounting database, made ready by hand. Apart from delivery: this needs sqlite-utils."""
 
+import grp
+
 from slurm_ofu.config import url_path
+from slurm_ofu.store.filesystems import closed_directory
 from slurm_ofu.store.migrate import hand_over, migrate
 from slurm_ofu.values import Config
+from slurm_ofu.wiring.delivering import group_exists
 
 
 def prepare_database(config: Config) -> str:
@@ -13,3 +17,19 @@ def prepare_database(config: Config) -> str:
     hand_over(path, group=group, world_readable=everybody)
     readers = "everybody" if everybody else f"group {group}" if group else "its owner"
     return f"{path} is up to date, readable by {readers}"
+
+
+def out_of_reach(config: Config) -> str | None:
+    """Why its readers cannot get to the database, and what to do; ``None`` where they can."""
+    path, group = url_path(config.database), config.database_group
+    if config.database_world_readable:
+        readers, group_id = "other users", None
+    elif group is not None and group_exists(group):
+        readers, group_id = f"members of the group {group}", grp.getgrnam(group).gr_gid
+    else:
+        return None  # its owner's alone
+    closed = closed_directory(path, group_id)
+    if closed is None:
+        return None
+    todo = "run ofu-admin init" if closed == path.parent else f"let them pass (chmod a+x {closed})"
+    return f"{path}: {readers} cannot enter {closed}: {todo}, or set [database] url to another place"

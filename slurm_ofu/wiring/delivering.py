@@ -8,14 +8,16 @@ from pathlib import Path
 
 from slurm_ofu.config import url_path
 from slurm_ofu.delivery.directory import DirectoryDelivery
-from slurm_ofu.delivery.spool import Spool
+from slurm_ofu.delivery.files import read_regular
+from slurm_ofu.delivery.spool import REJECTED, Spool
 from slurm_ofu.errors import DeliveryError, RecordError, RecordRefused, StateError, StoreError
 from slurm_ofu.protocols import Delivery
 from slurm_ofu.records.codec import decode
 from slurm_ofu.slurm.hostlists import expand
 from slurm_ofu.store.write import SqliteStore
 from slurm_ofu.values import Config, NodeRecord
-from slurm_ofu.wiring.finishing import finish_run
+from slurm_ofu.wiring.finishing import finish_run, is_known
+from slurm_ofu.wiring.host import boot_epoch_s
 
 BATCH = 100
 
@@ -84,6 +86,12 @@ def finish_ended_runs(spool: Spool, config: Config, boot_id: str) -> tuple[int, 
             # Whoever held it a moment ago may have finished it.
             if not alone or tag not in spool.tags():
                 continue
+            if not is_known(spool, tag, boot_epoch_s()):
+                spool.forget(tag)
+                problems.append(
+                    f"{tag}: forgotten: no hook left a word of it, and its name is of no run here"
+                )
+                continue
             try:
                 finish_run(spool, tag, config)
                 finished += 1
@@ -119,7 +127,7 @@ def deliver(spool: Spool, config: Config, paths: Sequence[Path] | None = None) -
 
 def _read(path: Path, problems: list[str]) -> tuple[Path, NodeRecord, bytes] | None:
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
         return path, decode(data), data
     except FileNotFoundError:
         return None  # somebody else delivered it
@@ -146,7 +154,7 @@ def _send(delivery: Delivery, batch: Sequence[tuple[Path, NodeRecord, bytes]], p
 
 def _set_aside(path: Path, why: str, problems: list[str]) -> None:
     """Keep what cannot be delivered where a person finds it and no attempt does."""
-    aside = path.with_suffix(".rejected")
+    aside = path.with_suffix(REJECTED)
     problems.append(f"{why}; kept as {aside}")
     with contextlib.suppress(OSError):
         path.replace(aside)

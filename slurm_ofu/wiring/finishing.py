@@ -31,6 +31,9 @@ from slurm_ofu.values import (
     SamplerHealth,
 )
 
+#: The wall clock may have been set between a hook's file and the look at it.
+NAME_LIMIT_S = 60.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
@@ -174,6 +177,16 @@ def _saved(spool: Spool, tag: str) -> Checkpoint | None:
                 GpuFold.from_state(dict(gpu.fold))
         return checkpoint
     return None
+
+
+def is_known(spool: Spool, tag: str, boot_epoch_s: float) -> bool:
+    """Whether there is a run to make a record of: some hook's word or the sampler's, or at least a name
+    that a hook of this boot left on a full disk. Such a hook made its file at the very uptime in it."""
+    if any(read_facts(spool, tag, hook) for hook in ("prolog", "epilog")) or _saved(spool, tag):
+        return True
+    found = spool.facts(tag, "prolog") or spool.facts(tag, "epilog")
+    named = boot_epoch_s + int(tag.rpartition(".")[2]) / 100
+    return found is not None and abs(found[1] - named) < NAME_LIMIT_S
 
 
 def _facts_from_tag(spool: Spool, tag: str) -> HookFacts:

@@ -14,20 +14,23 @@ from slurm_ofu.config import config_path, load_config
 from slurm_ofu.delivery.files import write_whole
 from slurm_ofu.delivery.spool import Spool
 from slurm_ofu.errors import ConfigError
+from slurm_ofu.values import Config
 
 PROLOG, EPILOG = "00-slurm-ofu", "zz-slurm-ofu"
+DEFAULT_SPOOL = Config(path="").spool_dir
 UNITS = ("slurm-ofu-deliver.service", "slurm-ofu-deliver.timer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where things go. ``systemd_dir`` None: no units."""
+    """Where things go. ``systemd_dir`` None: no units; ``spool_dir`` None: the configuration's."""
 
     config: Path
     prolog_dir: Path
     epilog_dir: Path
     systemd_dir: Path | None
     python: Path
+    spool_dir: Path | None = None
 
 
 def shipped(name: str) -> Path:
@@ -46,18 +49,16 @@ def default_python() -> Path:
 
 def install(places: Places) -> list[str]:
     """Install on this node; what exists of the configuration is kept. Says what it did."""
-    for path in (places.python, places.config):
-        if set(str(path)) & set("'\\\n"):
+    for path in (places.python, places.config, places.spool_dir):
+        if set(str(path)) & set("'\"\\\n"):
             raise ConfigError(f"{path}: the hooks cannot hold a path with quotes, backslashes or newlines")
-    said = []
-    if not places.config.exists():
-        places.config.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        write_whole(places.config, shipped("etc/slurm-ofu.toml").read_bytes(), sync=False, mode=0o644)
-        said.append(f"wrote {places.config}")
-    spool = Spool(Path(load_config(str(places.config)).spool_dir))
+    said = _configuration(places)
+    spool = Spool(_spool_dir(places))
     spool.make()
     said.append(f"spool {spool.directory}")
     values = {"@OFU_PYTHON@": str(places.python), "@OFU_CONFIG@": str(places.config)}
+    if places.spool_dir is not None:  # so that hooks whose configuration is gone write nowhere else
+        values[f"ofu_spool='{DEFAULT_SPOOL}'"] = f"ofu_spool='{places.spool_dir}'"
     for directory, name, folder in (
         (places.prolog_dir, PROLOG, "prolog"),
         (places.epilog_dir, EPILOG, "epilog"),
@@ -71,6 +72,29 @@ def install(places: Places) -> list[str]:
         ]
     said.append(_compile())
     return said
+
+
+def _configuration(places: Places) -> list[str]:
+    """Write the configuration where there is none."""
+    if places.config.exists():
+        return []
+    text = shipped("etc/slurm-ofu.toml").read_text(encoding="utf-8")
+    if places.spool_dir is not None:
+        text = text.replace(f'spool_dir = "{DEFAULT_SPOOL}"', f'spool_dir = "{places.spool_dir}"')
+    places.config.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    write_whole(places.config, text.encode(), sync=False, mode=0o644)
+    return [f"wrote {places.config}"]
+
+
+def _spool_dir(places: Places) -> Path:
+    """The configuration's spool. Raises ConfigError where another one was asked for."""
+    configured, wanted = Path(load_config(str(places.config)).spool_dir), places.spool_dir
+    if wanted is not None and wanted != configured:
+        raise ConfigError(
+            f"{places.config}: [node] spool_dir is {configured}, and not {wanted} as --spool-dir says: this"
+            " configuration is there already and is kept; change it there, or leave --spool-dir out"
+        )
+    return configured
 
 
 def _write(source: Path, target: Path, values: Mapping[str, str], *, mode: int) -> str:

@@ -90,3 +90,29 @@ def test_an_empty_window_is_allowed() -> None:
     assert asked(starttime="now", endtime="now").start == asked().end
     with pytest.raises(UsageError, match="ends before it begins"):
         asked(starttime="now", endtime="now-1second")
+
+
+YEARLESS = [
+    ("1101", "1201", "2026-12-01T00:00:00+01:00"),
+    ("11/01", "12/1", "2026-12-01T00:00:00+01:00"),
+    ("1101", "12.01-10:30", "2026-12-01T10:30:00+01:00"),
+    ("2025-12-24", "0106", "2026-01-06T00:00:00+01:00"),  # after the start as it is
+    ("2026-03-01", "0229", None),  # no such day this year: Slurm's reading refuses it
+    ("1101", "2025-12-01", None),
+    ("1101", "120125", None),
+    (None, "1201", None),  # today until December is not what was meant
+]
+
+
+@pytest.mark.parametrize(("start", "end", "expected"), YEARLESS)
+def test_an_end_without_a_year_comes_after_the_start(
+    start: str | None, end: str, expected: str | None
+) -> None:
+    """A window from 1101 to 1201 is this November, though Slurm reads 1201 as last December's first."""
+    if expected is None:
+        with pytest.raises(UsageError):
+            asked(starttime=start, endtime=end)
+    else:
+        shown = asked(starttime=start, endtime=end).end
+        assert shown is not None
+        assert expected == shown.isoformat()

@@ -13,6 +13,7 @@ from slurm_ofu.cli.report import report
 from tests.cli.conftest import Ask, configuration
 from tests.reports.examples import HOSTILE
 
+MISSING = "no jobs match: job 7 (all times); a job appears here only after it has ended\n"
 SINCE = ("-a", "-S", "2025-06-01")
 
 
@@ -38,12 +39,13 @@ JobID  Restarts  User  GPUs  GPU-h  Tensor   Clock  Coverage  OFU
 1002          0  bob      1    1.0     n/a     n/a     0.0 %  n/a (no_source)
 1004          0  ada      1    1.0  22.9 %  87.5 %    97.2 %   20.0 % ±0.2
 1004          1  ada      1    1.0  22.9 %  87.5 %    97.2 %   20.0 % ±0.2
-------------------------------------------------------------------------------------------
-TOTAL                    11   11.0  22.9 %  87.5 %    53.0 %   20.0 % ±0.1 (not_delivered)
+---------------------------------------------------------------------------------------------
+TOTAL                    11   11.0  22.9 %  87.5 %    53.0 %   20.0 % ±0.1 (not_delivered +1)
 
 Notes
   not_delivered: the node was never heard from; its GPUs count as allocated
   no_source: no counter source on this GPU: it needs NVML GPM (Hopper or later)
+  ± is for the measured part only: where Coverage is below 95 % the rest may differ
 """
     )
 
@@ -92,8 +94,22 @@ def test_pages(ask: Ask) -> None:
         "Job 1004 on cluster alpha, restart 1",
         "Job 1002 on cluster alpha",
     ] == titles
-    assert (0, "no jobs match: job 7 (all times)\n") == (result.exit_code, result.stderr)
+    assert (0, MISSING) == (result.exit_code, result.stderr)
     assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    "output", [("-P",), ("--csv",), ("--json",), ("--by", "user"), ("-P", "--by", "user")]
+)
+def test_missing_jobs_are_named_in_every_format(ask: Ask, output: tuple[str, ...]) -> None:
+    """Ids without a run are named on stderr, however the others are shown."""
+    result = ask("-j", "1004,7,1002", *output)
+    assert (0, MISSING) == (result.exit_code, result.stderr)
+
+
+def test_a_comma_after_the_last_id_is_no_harm(ask: Ask) -> None:
+    """A trailing comma is not an id, and does not select everything."""
+    assert ["1002"] == job_ids(ask("-j", "1002,", "-P").stdout)
 
 
 def test_page_as_json(ask: Ask) -> None:
@@ -153,6 +169,9 @@ def test_no_match_in_json_keeps_the_schema(ask: Ask) -> None:
         "-5",
         "0",
         "1,,2",
+        ",",
+        "1,,",
+        ",1",
         "",
         "4294967296",
         "9" * 99,
@@ -182,6 +201,9 @@ USAGE_ERRORS = [
     (("-S", "yesterweek"), "is not a time"),
     (("-S", "2025-06-02", "-E", "2025-06-01"), "the window ends before it begins"),
     (("-E", "2025-06-01"), "(the default)"),
+    (("--json", "--csv"), "exclude each other"),
+    (("-P", "--csv"), "exclude each other"),
+    (("--json", "--csv", "-P"), "exclude each other"),
     (("--config", "/no/such/file.toml"), "no such file"),
 ]
 

@@ -13,10 +13,11 @@ def measured(**changes: Any) -> UsageSums:
     values: dict[str, Any] = {
         "run_count": 1,
         "gpu_count": 8.0,
+        "gpu_count_unknown_time": 0.0,
         "allocated_seconds": seconds,
         "covered_seconds": seconds,
-        "measured_seconds": seconds,
         "ofu_covered_seconds": seconds,
+        "ofu_tensor_active_seconds": changes.get("tensor_active_seconds", 0.5 * seconds),
         "tensor_active_seconds": 0.5 * seconds,
         "tensor_ref_seconds": 0.4 * seconds,
         "tensor_ref_variance": (0.001 * seconds) ** 2,
@@ -36,8 +37,8 @@ def unmeasured(**changes: Any) -> UsageSums:
     """The same run with nothing measured."""
     values: dict[str, Any] = {
         "covered_seconds": 0.0,
-        "measured_seconds": 0.0,
         "ofu_covered_seconds": 0.0,
+        "ofu_tensor_active_seconds": None,
         "tensor_active_seconds": None,
         "tensor_ref_seconds": None,
         "tensor_ref_variance": None,

@@ -28,7 +28,6 @@ def runs(draw: st.DrawFn) -> UsageSums:
     return measured(
         allocated_seconds=allocated,
         covered_seconds=covered,
-        measured_seconds=allocated,
         ofu_covered_seconds=covered,
         tpa_covered_seconds=covered,
         tensor_active_seconds=tensor,
@@ -154,3 +153,23 @@ def test_silent_gpus_of_a_node_count() -> None:
     its = figures(pool_gpus([*map(gpu, range(4)), *(silent_gpu(n, "source_lost") for n in range(4, 8))]))
     assert (0.5, 16.0, "source_lost") == (its.coverage_ratio, its.gpu_hours, its.reason)
     assert 0.4 == pytest.approx(its.ofu_ratio)
+
+
+def test_an_unknown_model_leaves_both_factors_to_the_others() -> None:
+    """Tensor activity without an OFU does not mix into the factors of the pooled OFU."""
+    odd = gpu(1, tensor=0.9, reason="unknown_model", tensor_ref_seconds=None, tensor_ref_error_seconds=None)
+    its = figures(pool_gpus([gpu(0), odd]))
+    assert (0.4, 0.5, 0.8) == pytest.approx((its.ofu_ratio, its.tpa_mean_ratio, its.active_clock_ratio))
+    assert ("unknown_model", 0.5) == (its.reason, its.coverage_ratio)
+
+
+def test_gpus_of_unknown_time_are_counted() -> None:
+    """GPUs whose time nobody knows are in no sum of seconds, but their number is known."""
+    its = figures(pool_gpus([gpu(0), silent_gpu(1, "not_started", allocated_seconds=None)]))
+    assert (2.0, 1.0, 2.0) == (its.gpu_count, its.gpu_count_unknown_time, its.gpu_hours)
+    together = pool([measured(), unmeasured(allocated_seconds=None, gpu_count_unknown_time=8.0)])
+    assert (16.0, 8.0, 16.0) == (
+        together.gpu_count,
+        together.gpu_count_unknown_time,
+        figures(together).gpu_hours,
+    )

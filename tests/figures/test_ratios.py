@@ -34,7 +34,6 @@ def test_unmeasured_gpus_count_as_allocated() -> None:
     half = 8 * HOUR
     sums = measured(
         covered_seconds=half,
-        measured_seconds=half,
         ofu_covered_seconds=half,
         tpa_covered_seconds=half,
         tensor_active_seconds=0.5 * half,
@@ -103,11 +102,39 @@ def test_coverage_never_exceeds_one() -> None:
     assert 1.0 == figures(measured(ofu_covered_seconds=16 * HOUR + 0.2)).coverage_ratio
 
 
-def test_clock_factor_only_over_the_same_gpus() -> None:
-    """With a GPU of an unknown model among them OFU and tensor activity are about different GPUs."""
-    its = figures(measured(tpa_covered_seconds=20 * HOUR, tensor_active_seconds=10 * HOUR))
-    assert (0.4, 0.5) == pytest.approx((its.ofu_ratio, its.tpa_mean_ratio))
-    assert None is its.active_clock_ratio
+def test_both_factors_are_about_the_gpus_of_the_ofu() -> None:
+    """With a GPU of an unknown model among them, tensor activity and clock are those of the others."""
+    its = figures(
+        measured(
+            tpa_covered_seconds=32 * HOUR, tensor_active_seconds=24 * HOUR, ofu_tensor_active_seconds=8 * HOUR
+        )
+    )
+    assert (0.4, 0.5, 0.8) == pytest.approx((its.ofu_ratio, its.tpa_mean_ratio, its.active_clock_ratio))
+
+
+def test_without_an_ofu_tensor_activity_is_over_what_there_is() -> None:
+    """Where no GPU has an OFU, tensor activity is that of all GPUs that have any."""
+    its = figures(unmeasured(tensor_active_seconds=4 * HOUR, tpa_covered_seconds=16 * HOUR))
+    assert (None, 0.25, None) == (its.ofu_ratio, its.tpa_mean_ratio, its.active_clock_ratio)
+
+
+@pytest.mark.parametrize("covered", [0.0, 0.001, 4.0, 16.0])
+def test_measured_hours_over_all_hours_are_the_coverage(covered: float) -> None:
+    """Measured hours are those that the OFU speaks for, and with the others they are all there are."""
+    its = figures(measured(ofu_covered_seconds=covered * HOUR, covered_seconds=covered * HOUR))
+    assert (covered, 16.0 - covered) == pytest.approx((its.gpu_hours_measured, its.gpu_hours_unmeasured))
+    assert its.gpu_hours_measured / 16.0 == pytest.approx(its.coverage_ratio)
+
+
+def test_unmeasured_hours_are_never_negative() -> None:
+    """Where more was covered than allocated, by the noise of two clocks, no hour is left unmeasured."""
+    assert 0.0 == figures(measured(ofu_covered_seconds=16 * HOUR + 0.2)).gpu_hours_unmeasured
+
+
+def test_all_reasons_are_kept() -> None:
+    """Every reason that occurs is there once, the most telling first."""
+    its = figures(measured(reasons=("ok", "no_source", "short", "suspect", "no_source")))
+    assert ("suspect", "no_source", "short", "ok") == its.reasons
 
 
 def test_coverage_beside_an_ofu_is_that_of_the_ofu() -> None:

@@ -86,7 +86,6 @@ def page() -> JobPage:
     half = 6 * HOUR
     sums = measured(
         covered_seconds=half,
-        measured_seconds=half,
         ofu_covered_seconds=half,
         tpa_covered_seconds=half,
         tensor_active_seconds=0.5 * half,

@@ -15,9 +15,10 @@ RUN = (
     *("node_list", "node_count", "comment", "exit_code", "start_epoch_s", "end_epoch_s"),
 )
 FIGURES = (
-    *("run_count", "gpu_count", "gpu_hours", "gpu_hours_measured", "gpu_hours_unmeasured"),
+    *("run_count", "gpu_count", "gpu_count_unknown_time"),
+    *("gpu_hours", "gpu_hours_measured", "gpu_hours_unmeasured"),
     *("ofu_ratio", "ofu_error_pp", "tpa_mean_ratio", "active_clock_ratio", "coverage_ratio"),
-    *("sm_active_ratio", "energy_joules", "estimator", "reason", "gpu_model"),
+    *("sm_active_ratio", "energy_joules", "estimator", "reason", "reasons", "gpu_model"),
 )
 
 
@@ -87,10 +88,17 @@ def test_header_can_be_left_out() -> None:
     """Without a header the first line is the first row."""
     rows = [UsageRow(group="wilma", sums=measured())]
     assert as_csv(rows, "user").splitlines()[1:] == as_csv(rows, "user", header=False).splitlines()
-    assert "wilma|1|8.0|16.0|" == as_parsable(rows, "user", header=False)[:17]
+    assert "wilma|1|8.0|0.0|16.0|" == as_parsable(rows, "user", header=False)[:21]
 
 
 def test_no_dust_of_binary_fractions() -> None:
     """Numbers are written with twelve significant digits."""
     sums = measured(tensor_ref_seconds=(0.1 + 0.2) * 16 * 3600)
     assert "0.3" == parsed(as_csv([job_row(sums=sums)], "job"))[0]["ofu_ratio"]
+
+
+def test_reasons_are_one_field() -> None:
+    """All reasons stand in one field with blanks between them, the most telling first."""
+    sums = measured(reasons=("ok", "no_source", "suspect"))
+    assert "suspect no_source ok" == parsed(as_csv([job_row(sums=sums)], "job"))[0]["reasons"]
+    assert "|suspect no_source ok|" in as_parsable([job_row(sums=sums)], "job")

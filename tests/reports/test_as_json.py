@@ -120,3 +120,16 @@ def test_control_characters_do_not_even_come_escaped() -> None:
     assert "\x1b" not in text
     assert "\\u001b" not in text
     assert "\\u202e" not in text
+
+
+def test_all_reasons_are_listed() -> None:
+    """A row has one reason and the list of all, the most telling first."""
+    row = document(job_row(sums=measured(reasons=("ok", "short", "suspect"))))["rows"][0]
+    assert ("suspect", ["suspect", "short", "ok"]) == (row["reason"], row["reasons"])
+
+
+def test_gpus_of_unknown_time_have_a_key() -> None:
+    """How many GPUs the hours and the coverage leave out stands in each row and in the total."""
+    unknown = unmeasured(allocated_seconds=None, gpu_count_unknown_time=8.0)
+    shown = document(job_row(1), job_row(2, unknown))
+    assert [0.0, 8.0, 8.0] == [row["gpu_count_unknown_time"] for row in (*shown["rows"], shown["total"])]

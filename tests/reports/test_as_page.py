@@ -1,19 +1,21 @@
 """The page of a run."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from slurm_ofu.reports.as_page import as_page
 from slurm_ofu.reports.free_text import cell_width
-from slurm_ofu.values import GpuRow, JobPage, SamplerHealth
-from tests.figures.examples import gpu, measured, unmeasured
-from tests.reports.examples import CET, HOSTILE, job_row, node, page
+from slurm_ofu.values import GpuRow, JobPage, SamplerHealth, UsageSums
+from tests.figures.examples import HOUR, gpu, measured, silent_gpu, unmeasured
+from tests.reports.examples import CET, HOSTILE, job_row, node, page, timeline
 
 PAGE = """\
 Job 1001 on cluster alpha, restart 1
   User      wilma, account physics, partition gpu
-  Name      unknown, state unknown, exit code 0:0
+  Exit code 0:0
+  Not known yet: name, state (accounting may still fill them in)
   Nodes     2: n[1-2]
   GPUs      8: NVIDIA H100 80GB HBM3 (reference clock 1830 MHz)
   Time      2026-11-05 10:00:00 to 2026-11-05 12:00:00 CET (UTC+01:00), 2.0 h
@@ -22,11 +24,11 @@ Job 1001 on cluster alpha, restart 1
   OFU       40.0 % ±0.2 percentage points (95 %)
             = tensor activity 50.0 % × clock 80.0 % of reference
   Coverage  37.5 % of 16.0 GPU-hours (6.0 measured, 10.0 not measured)
-  Estimator cycles
+  Estimator cycles (the hardware counted the tensor cycles)
   Reason    not_delivered: the node was never heard from; its GPUs count as
-            allocated
-  SM active 90.0 %
-  Energy    10 kWh
+            allocated; also no_source
+  SM active 90.0 % (share of time with any work on an SM, mean of the SMs)
+  Energy    10 kWh (measured part)
   Timeline  ▁▂▃▅█··▅
             10:00 to 12:00, 15.0 min each; 0 % to 80.0 %; · not measured
 
@@ -43,6 +45,8 @@ n1      3     n/a     n/a     n/a     0.0 %  n/a (no_source)
 Notes
   no_source: no counter source on this GPU: it needs NVML GPM (Hopper or
     later)
+  ± is for the measured part only: where Coverage is below 95 % the rest may
+    differ
 """
 
 
@@ -68,12 +72,11 @@ def test_nothing_measured() -> None:
 
 def test_unknown_gpu_model_shows_its_tensor_activity() -> None:
     """Without a reference clock there is no OFU, but tensor activity is shown."""
-    sums = measured(
-        tensor_ref_seconds=None, ofu_covered_seconds=0.0, measured_seconds=0.0, reasons=("unknown_model",)
-    )
+    sums = measured(tensor_ref_seconds=None, ofu_covered_seconds=0.0, reasons=("unknown_model",))
     text = shown(JobPage(row=job_row(sums=sums), nodes=(), gpus=()))
     assert "OFU       n/a (unknown_model)" in text
     assert "Tensor    50.0 % activity" in text
+    assert "Coverage  100.0 % of 16.0 GPU-hours (measured, but not as an OFU)" in text
 
 
 def test_zero_has_no_clock() -> None:
@@ -152,3 +155,76 @@ def test_colour_marks_the_figures() -> None:
     text = shown(page(), colour=True)
     assert "\x1b[32m" in text
     assert "\x1b[2m" in text
+
+
+def words(sums: UsageSums | None = None, gpus: tuple[GpuRow, ...] = (), **run: Any) -> str:
+    """A page as words with single blanks, so that line ends do not matter."""
+    return " ".join(shown(JobPage(row=job_row(sums=sums, **run), nodes=(), gpus=gpus)).split())
+
+
+def test_hours_add_up_to_the_coverage() -> None:
+    """A GPU measured for a part of its time is not said to be measured in full."""
+    sums = measured(
+        gpu_count=1.0,
+        allocated_seconds=14.4,
+        ofu_covered_seconds=4.1,
+        tensor_active_seconds=2.0,
+        tensor_ref_seconds=1.6,
+    )
+    assert "Coverage 28.5 % of 0.004 GPU-hours (0.001 measured, 0.003 not measured)" in words(sums)
+
+
+def test_only_what_is_known_of_a_run() -> None:
+    """Name, state and exit code stand there as far as they are known, what is missing in one line."""
+    known = words(job_name="train", state="COMPLETED")
+    assert "Name train, state COMPLETED, exit code 0:0 Nodes" in known
+    assert "State FAILED, exit code 0:0 Not known yet: name (accounting may still fill it in) Nodes" in words(
+        state="FAILED"
+    )
+    assert "gpu Not known yet: name, state (accounting may still fill them in) Nodes" in words(exit_code=None)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "scale"),
+    [
+        ((None, None), "1.0 h each; not measured\n"),
+        ((0.0, 0.0), "1.0 h each; all 0 %\n"),
+        ((0.0, None), "1.0 h each; all 0 %; · not measured\n"),
+    ],
+)
+def test_a_timeline_says_zero_only_of_what_was_measured(ratios: tuple[float | None, ...], scale: str) -> None:
+    """A timeline without any measured bucket is not said to be at zero."""
+    of = JobPage(
+        row=job_row(), nodes=(), gpus=(GpuRow(node_name="n1", totals=gpu(timeline=timeline(*ratios))),)
+    )
+    assert scale in shown(of)
+
+
+def test_several_gpu_models() -> None:
+    """Where models are mixed the page says so, in its notes too, and shows the model of each GPU."""
+    gpus = (
+        GpuRow(node_name="n1", totals=gpu(0)),
+        GpuRow(node_name="n1", totals=gpu(1, gpu_model="NVIDIA H200")),
+    )
+    of = JobPage(row=job_row(sums=measured(gpu_models=("a", "b"))), nodes=(), gpus=gpus)
+    text = shown(of)
+    assert "(95 %), mixed" in text
+    assert "mixed: several GPU models are pooled here" in text
+    assert ["n1", "1", "H200", "90.0", "%"] == next(
+        line for line in text.splitlines() if line.startswith("n1      1")
+    ).split()[:5]
+    assert "Model" not in shown(page())
+
+
+def test_energy_says_what_it_is_of() -> None:
+    """Energy is that of the measured part, which is said where that is not nearly all."""
+    assert "Energy 10 kWh (measured part)" in words(measured(allocated_seconds=32 * HOUR))
+    assert "(measured part)" not in words(measured(allocated_seconds=16.5 * HOUR))
+
+
+def test_unknown_time_is_said() -> None:
+    """Where nobody knows how long GPUs were held, the page says so instead of counting them as nothing."""
+    silent = GpuRow(node_name="n1", totals=silent_gpu(0, "not_started", allocated_seconds=None))
+    text = words(unmeasured(gpu_count_unknown_time=8.0, allocated_seconds=None), (silent,))
+    assert "Coverage unknown, since nobody knows how long the GPUs were held" in text
+    assert "8 GPUs of unknown time are not in GPU-h and Coverage" in text

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slurm_ofu.figures.reasons import SEVERITY
 from slurm_ofu.reports.as_table import as_table
 from slurm_ofu.reports.free_text import cell_width
 from slurm_ofu.values import UsageRow
@@ -32,6 +33,7 @@ TOTAL                               32   64.0   50.0 %   96.7 %    75.0 %   48.3
 Notes
   no_source: no counter source on this GPU: it needs NVML GPM (Hopper or later)
   OFU above 100 %: the SM clock was above the GPU model's reference clock; shown as measured
+  ± is for the measured part only: where Coverage is below 95 % the rest may differ
 """
 
 BY_PARTITION = """\
@@ -45,6 +47,7 @@ TOTAL         2    16   32.0  50.0 %  80.0 %    50.0 %   40.0 % ±0.2 (no_source
 
 Notes
   no_source: no counter source on this GPU: it needs NVML GPM (Hopper or later)
+  ± is for the measured part only: where Coverage is below 95 % the rest may differ
 """
 
 
@@ -169,3 +172,43 @@ def test_any_names_in_any_width(names: list[str], width: int) -> None:
     shown = as_table(rows, question(), width=width, colour=False, header=False).splitlines()
     assert all(cell_width(line) <= width for line in shown)
     assert len(rows) + (2 if len(rows) > 1 else 0) == len(shown)
+
+
+def test_every_reason_is_explained() -> None:
+    """A line shows one reason and how many others there are; the notes explain them all, each once."""
+    reasons = ("ok", "short", "no_source", "sampler_died", "not_delivered")
+    rows = [job_row(1, measured(reasons=reasons)), job_row(2, unmeasured(reasons=("shared", "no_source")))]
+    shown = as_table(rows, question(), width=120, colour=False)
+    assert "40.0 % ±0.2 (sampler_died +2)" in shown
+    assert "n/a (shared +1)" in shown
+    assert "(shared +3)" in shown  # the total
+    notes = [line.strip() for line in shown.partition("\nNotes\n")[2].splitlines()]
+    assert ["shared", "sampler_died", "not_delivered", "no_source"] == [
+        line.split(":")[0] for line in notes if line.split(":")[0] in SEVERITY
+    ]
+    assert "GPU-hours are divided between the jobs" in " ".join(notes)
+
+
+def test_the_error_is_that_of_the_measured_part() -> None:
+    """Where an OFU with an error bar stands beside a low coverage, a note says once what ± is about."""
+    low = measured(allocated_seconds=17 * HOUR)
+    assert 1 == as_table([job_row(1, low), job_row(2, low)], question(), width=99, colour=False).count(
+        "± is for the measured part only"
+    )
+    for sums in (measured(allocated_seconds=16.8 * HOUR), unmeasured()):
+        assert "measured part" not in as_table([job_row(sums=sums)], question(), width=99, colour=False)
+
+
+@pytest.mark.parametrize(
+    ("gpu_count", "note"),
+    [
+        (8.0, "8 GPUs of unknown time are not in GPU-h and Coverage"),
+        (1.0, "1 GPU of unknown time is not in GPU-h and Coverage"),
+    ],
+)
+def test_gpus_of_unknown_time_do_not_vanish(gpu_count: float, note: str) -> None:
+    """A total that leaves GPUs out, since nobody knows how long they were held, says how many."""
+    unknown = unmeasured(allocated_seconds=None, gpu_count_unknown_time=gpu_count, reasons=("not_started",))
+    for rows in ([job_row(1), job_row(2, unknown)], [job_row(2, unknown)]):
+        assert note in as_table(rows, question(), width=100, colour=False)
+    assert "unknown time" not in BY_JOB

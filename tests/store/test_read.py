@@ -57,11 +57,11 @@ def test_nothing_measured_is_none_and_a_measured_zero_is_zero(tmp_path: Path) ->
     store.write([make_record(make_job(job_id=1, user="none"), gpus=[blind])])
     store.write([make_record(make_job(job_id=2, user="zero"), gpus=[make_gpu(tensor_ref=0.0)])])
     none, zero = (row.sums for row in Reader(store.path).usage(Selection(), "user"))
-    assert (None, None, None, 0.0, 3600.0) == (
+    assert (None, None, None, None, 0.0, 3600.0) == (
         *(none.tensor_ref_seconds, none.tensor_ref_variance, none.energy_joules),
-        *(none.measured_seconds, none.allocated_seconds),
+        *(none.ofu_tensor_active_seconds, none.ofu_covered_seconds, none.allocated_seconds),
     )
-    assert (0.0, 9.0, 3600.0) == (zero.tensor_ref_seconds, zero.tensor_ref_variance, zero.measured_seconds)
+    assert (0.0, 9.0, 3500.0) == (zero.tensor_ref_seconds, zero.tensor_ref_variance, zero.ofu_covered_seconds)
 
 
 def test_an_unknown_model_keeps_its_tensor_activity(tmp_path: Path) -> None:
@@ -70,9 +70,10 @@ def test_an_unknown_model_keeps_its_tensor_activity(tmp_path: Path) -> None:
     gpus = [make_gpu(0), make_gpu(1, reason="unknown_model", tensor_ref=None, model="Mystery")]
     store.write([make_record(gpus=gpus)])
     (row,) = Reader(store.path).usage(Selection(), "account")
-    assert (3500.0, 7000.0, 3600.0, 7200.0, 7000.0) == (
+    assert (3500.0, 7000.0, 800.0, 1600.0, 7200.0, 7000.0) == (
         *(row.sums.ofu_covered_seconds, row.sums.tpa_covered_seconds),
-        *(row.sums.measured_seconds, row.sums.allocated_seconds, row.sums.covered_seconds),
+        *(row.sums.ofu_tensor_active_seconds, row.sums.tensor_active_seconds),
+        *(row.sums.allocated_seconds, row.sums.covered_seconds),
     )
     assert ("Mystery", "NVIDIA H100 80GB HBM3") == row.sums.gpu_models
     assert ("ok", "unknown_model") == row.sums.reasons
@@ -169,10 +170,25 @@ def test_the_view_says_what_the_reader_says(tmp_path: Path) -> None:
     store.write([make_record(job, gpus=[make_gpu(0), make_gpu(1)]), make_unstarted()])
     (row,) = Reader(store.path).jobs(Selection())
     names = (
-        *("gpu_count", "allocated_seconds", "covered_seconds", "measured_seconds", "ofu_covered_seconds"),
+        *("gpu_count", "gpu_count_unknown_time", "allocated_seconds", "covered_seconds"),
+        *("ofu_covered_seconds", "ofu_tensor_active_seconds"),
         *("tensor_active_seconds", "tensor_ref_seconds", "tensor_ref_variance", "sm_active_seconds"),
         *("tensor_ref_variance_per_degree", "tpa_covered_seconds", "energy_joules"),
     )
     assert [tuple(getattr(row.sums, name) for name in names)] == query(
         store.path, f"SELECT {', '.join(names)} FROM run_sums"
     )
+
+
+def test_gpus_of_unknown_time_are_counted(tmp_path: Path) -> None:
+    """A run that no prolog began has GPUs of unknown time, unless another of its nodes tells the time."""
+    store = make_store(tmp_path / "ofu.db")
+    store.write([make_unstarted(make_job(job_id=1, user="alone"))])
+    with_sibling = make_job(job_id=2, user="paired", node_list="n[1-2]", node_count=2)
+    store.write([make_record(with_sibling), make_unstarted(with_sibling)])
+    store.write([make_record(make_job(job_id=3, user="whole"))])
+    alone, paired, whole = (row.sums for row in Reader(store.path).usage(Selection(), "user"))
+    assert [(1.0, 1.0, None), (2.0, 0.0, 7200.0), (1.0, 0.0, 3600.0)] == [
+        (sums.gpu_count, sums.gpu_count_unknown_time, sums.allocated_seconds)
+        for sums in (alone, paired, whole)
+    ]
