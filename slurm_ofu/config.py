@@ -91,6 +91,7 @@ SECTIONS: Mapping[str, Mapping[str, Key]] = {
     },
     "database": {
         "url": Key(field="database", kinds=(str,), check=_url("sqlite")),
+        "owner": Key(field="database_owner", kinds=(str,)),
         "group": Key(field="database_group", kinds=(str,)),
         "world_readable": Key(field="database_world_readable", kinds=(bool,)),
     },
@@ -201,8 +202,9 @@ def _section(body: Mapping[str, Any], keys: Mapping[str, Key], where: str) -> di
         if problem := key.check(value):
             raise ConfigError(f"{where} {name} = {value!r}: {problem}")
         values[key.field] = float(value) if float in key.kinds else value
-    if values.get("database_group") == "":
-        values["database_group"] = None
+    for name in ("database_owner", "database_group"):
+        if values.get(name) == "":
+            values[name] = None
     return values
 
 

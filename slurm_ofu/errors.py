@@ -5,6 +5,7 @@
     ├── ConfigError           the configuration file cannot be used
     ├── SourceError           a counter source cannot be opened
     ├── RecordError           bytes that should be a record are not one
+    │   └── RecordTooNew      they are one of a newer version
     ├── StateError            what the hooks left in the spool cannot be used
     ├── DeliveryError         a record could not be handed on; it stays in the outbox
     └── StoreError            the accounting database cannot be used
@@ -37,6 +38,10 @@ class SourceError(OfuError):
 
 class RecordError(OfuError):
     """Bytes are not a record that this version can read."""
+
+
+class RecordTooNew(RecordError):
+    """Bytes are a record of a format that a newer version writes: upgrading helps."""
 
 
 class StateError(OfuError):

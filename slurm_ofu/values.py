@@ -395,5 +395,6 @@ class Config:
     delivery_to: str = "sqlite:///var/lib/slurm-ofu/ofu.db"
     delivery_wait_seconds: float = 30.0
     database: str = "sqlite:///var/lib/slurm-ofu/ofu.db"
+    database_owner: str | None = None
     database_group: str | None = "slurm-ofu"
     database_world_readable: bool = False

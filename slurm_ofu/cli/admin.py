@@ -11,7 +11,7 @@ from slurm_ofu.delivery.inbox import ingest
 from slurm_ofu.errors import UsageError
 from slurm_ofu.records.codec import decode
 from slurm_ofu.wiring.database import out_of_reach, prepare_database
-from slurm_ofu.wiring.delivering import open_store
+from slurm_ofu.wiring.delivering import open_store, owner_id
 
 
 @click.group("ofu-admin", cls=OfuGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,7 +45,8 @@ def ingest_command(config: str | None, directory: Path | None) -> int:
     """Store the records that nodes left in DIRECTORY (default: the configuration's dir:/// delivery).
 
     A file goes away when the database has it; one that is no record is moved to DIRECTORY/rejected.
-    Exit code 0: all stored; 1: some were rejected; 4: the database is busy or cannot be used, and
+    One that cannot be read now, or that a newer version wrote, stays.
+    Exit code 0: all stored; 1: some were rejected or stayed; 4: the database is busy or cannot be used, and
     every file is still there.
     """
     settings = load_config(config)
@@ -53,8 +54,10 @@ def ingest_command(config: str | None, directory: Path | None) -> int:
         if not settings.delivery_to.startswith("dir:"):
             raise UsageError(f"{settings.path}: [delivery] to is no dir:/// URL; name the directory")
         directory = url_path(settings.delivery_to)
-    result = ingest(directory, decode=decode, write=open_store(settings).write)
-    for why in result.rejected:
-        click.echo(f"ofu-admin: rejected {why}", err=True)
-    click.echo(f"{result.stored} records stored, {len(result.rejected)} rejected")
-    return EXIT_USAGE if result.rejected else 0
+    result = ingest(directory, decode=decode, write=open_store(settings).write, owner_id=owner_id(settings))
+    for word, reasons in (("rejected", result.rejected), ("kept", result.kept)):
+        for why in reasons:
+            click.echo(f"ofu-admin: {word} {why}", err=True)
+    kept = f", {len(result.kept)} kept" if result.kept else ""
+    click.echo(f"{result.stored} records stored, {len(result.rejected)} rejected{kept}")
+    return EXIT_USAGE if result.rejected or result.kept else 0

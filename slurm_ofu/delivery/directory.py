@@ -20,18 +20,21 @@ ITS_OWN = "use a directory of its own, owned by root, mode 0700"
 
 
 class DirectoryDelivery:
-    """A Delivery into a directory on a disk that the collector sees too."""
+    """A Delivery into a directory on a disk that the collector sees too. The directory is root's, or of
+    ``owner_id``, the collector's service user, whom the files then belong to."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, owner_id: int | None = None) -> None:
         self.directory = directory
+        self.owner_id = owner_id
 
     def send(self, records: Sequence[tuple[NodeRecord, bytes]]) -> None:
         """Write each record as a file of its own; safe on disk when this returns."""
-        if problem := directory_problem(self.directory):
+        if problem := directory_problem(self.directory, self.owner_id):
             raise DeliveryError(problem)
+        owner_id = self.directory.stat().st_uid
         for record, data in records:
             try:
-                write_whole(self.directory / file_name(record, data), data, sync=True)
+                write_whole(self.directory / file_name(record, data), data, sync=True, owner_id=owner_id)
             except OSError as error:
                 raise DeliveryError(f"{self.directory}: a record cannot be written: {error}") from error
 
@@ -43,8 +46,9 @@ def file_name(record: NodeRecord, data: bytes) -> str:
     return f"{record.job.key.job_id}.{record.job.key.restart_count}.{node[:64]}.{digest}{SUFFIX}"
 
 
-def directory_problem(directory: Path) -> str | None:
-    """Why records must not be passed through this directory, or ``None``."""
+def directory_problem(directory: Path, owner_id: int | None = None) -> str | None:
+    """Why records must not be passed through this directory, or ``None``. Trusted are root, whoever asks,
+    and ``owner_id``."""
     try:
         found = directory.stat()
     except OSError as error:
@@ -53,6 +57,6 @@ def directory_problem(directory: Path) -> str | None:
         return f"{directory}: is not a directory"
     if found.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
         return f"{directory}: others can write to it, and could forge records; {ITS_OWN}"
-    if found.st_uid not in (0, os.geteuid()):
+    if found.st_uid not in (0, os.geteuid(), owner_id):
         return f"{directory}: belongs to user id {found.st_uid}, who could forge records; {ITS_OWN}"
     return None

@@ -30,10 +30,12 @@ def read_regular(path: Path) -> bytes:
         os.close(handle)
 
 
-def write_whole(path: Path, data: bytes, *, sync: bool, mode: int = 0o600) -> None:
+def write_whole(
+    path: Path, data: bytes, *, sync: bool, mode: int = 0o600, owner_id: int | None = None
+) -> None:
     """Write ``data`` to ``path`` in one step for every reader. Raises OSError, leaving nothing behind.
 
-    ``sync``: on disk, name and all, before this returns.
+    ``sync``: on disk, name and all, before this returns. ``owner_id``: whose it shall be.
     """
     temporary = path.parent / f".{path.name}.{os.getpid()}"
     try:
@@ -46,6 +48,8 @@ def write_whole(path: Path, data: bytes, *, sync: bool, mode: int = 0o600) -> No
             file.write(data)
             file.flush()
             os.fchmod(file.fileno(), mode)
+            if owner_id is not None and owner_id != os.geteuid():
+                os.fchown(file.fileno(), owner_id, -1)
             if sync:
                 os.fsync(file.fileno())
         temporary.replace(path)

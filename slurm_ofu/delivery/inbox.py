@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slurm_ofu.delivery.directory import SUFFIX, directory_problem
 from slurm_ofu.delivery.files import read_regular
-from slurm_ofu.errors import DeliveryError, RecordError, RecordRefused
+from slurm_ofu.errors import DeliveryError, RecordError, RecordRefused, RecordTooNew
 from slurm_ofu.values import NodeRecord
 
 BATCH = 200  # records per transaction
@@ -23,6 +23,7 @@ class Ingested:
 
     stored: int
     rejected: tuple[str, ...]  # "file: why"
+    kept: tuple[str, ...] = ()  # not readable now or by this version: still there
 
 
 def ingest(
@@ -30,12 +31,13 @@ def ingest(
     *,
     decode: Callable[[bytes], NodeRecord],
     write: Callable[[Sequence[NodeRecord]], None],
+    owner_id: int | None = None,
 ) -> Ingested:
     """Store every record in ``directory``. Raises DeliveryError or StoreError with all files kept."""
-    if problem := directory_problem(directory):
+    if problem := directory_problem(directory, owner_id):
         raise DeliveryError(problem)
     paths = sorted(path for path in directory.iterdir() if path.suffix == SUFFIX)
-    stored, rejected = 0, []
+    stored, rejected, kept = 0, list[str](), list[str]()
     for begin in range(0, len(paths), BATCH):
         batch = []
         for path in paths[begin : begin + BATCH]:
@@ -43,12 +45,14 @@ def ingest(
                 batch.append((path, decode(read_regular(path))))
             except FileNotFoundError:
                 continue  # another ingest was faster
-            except (RecordError, PermissionError) as error:
+            except (RecordTooNew, OSError) as error:
+                kept.append(f"{path.name}: {error}")
+            except RecordError as error:
                 rejected.append(_reject(path, str(error)))
         done, refused = _store(batch, write)
         stored += done
         rejected += refused
-    return Ingested(stored=stored, rejected=tuple(rejected))
+    return Ingested(stored=stored, rejected=tuple(rejected), kept=tuple(kept))
 
 
 def _store(

@@ -68,6 +68,15 @@ class Spool:
         """Whether an epilog spoke, if only with an empty file because the disk was full."""
         return (self.state / f"{tag}.epilog").exists()
 
+    def sampler_lives(self, tag: str) -> bool:
+        """Whether the process that the prolog started for a run is still there (by pid and start time)."""
+        path = self.state / f"{tag}.sampler"
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            words = (str(path.readlink()) if path.is_symlink() else path.read_text()).split()
+            fields = Path(f"/proc/{int(words[0])}/stat").read_text().rpartition(")")[2].split()
+            return fields[0] not in "ZX" and fields[19] == words[1]
+        return False
+
     def checkpoint(self, tag: str) -> bytes | None:
         """The sampler's last checkpoint, or ``None``."""
         with contextlib.suppress(OSError):
@@ -122,8 +131,15 @@ class Spool:
             write_whole(self.done / tag, note, sync=False)
         self.forget(tag)
 
+    def has_record(self, tag: str) -> bool:
+        """Whether the run's record is in the outbox."""
+        return (self.outbox / f"{tag}.record").exists()
+
     def forget(self, tag: str) -> None:
-        """Drop what is left of a run in ``state``."""
+        """Drop what is left of a run in ``state``, checkpoints that were never finished included."""
+        for path in self.state.glob(f".{tag}.*"):
+            with contextlib.suppress(OSError):
+                path.unlink()
         for suffix in _SUFFIXES:
             with contextlib.suppress(FileNotFoundError):
                 (self.state / f"{tag}.{suffix}").unlink()

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import accumulate
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from slurm_ofu.errors import RecordError
+from slurm_ofu.errors import RecordError, RecordTooNew
 from slurm_ofu.values import NodeRecord, QuarterSums, Timeline
 
 FORMAT = 1
@@ -37,9 +37,8 @@ def decode(data: bytes) -> NodeRecord:
         if not isinstance(table, dict) or type(table.get("format")) is not int:
             raise RecordError("not a record: no format number")
         if table["format"] != FORMAT:
-            raise RecordError(
-                f"record format {table['format']} is not known here (this version reads {FORMAT})"
-            )
+            kind = RecordTooNew if table["format"] > FORMAT else RecordError
+            raise kind(f"record format {table['format']} is not known here (this version reads {FORMAT})")
         record = _value(NodeRecord, table.get("record"), "record")
     except (zlib.error, ValueError, RecursionError, OverflowError) as error:
         raise RecordError(f"not a record: {error}") from error

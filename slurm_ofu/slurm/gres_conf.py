@@ -10,6 +10,7 @@ The order was taken from what `slurmd -G` prints (22.05.8), not from the manual,
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,6 +121,24 @@ def configured_gpu_count(slurm_conf_text: str, node: str, *, include: Include | 
     """How many GPUs slurm.conf gives a node; None where it does not say."""
     gpus = configured_gpus(slurm_conf_text, node, include=include)
     return None if gpus is None else sum(entry.count for entry in gpus)
+
+
+def nodes_without_gpus(slurm_conf_path: Path, nodes: Iterable[str]) -> frozenset[str]:
+    """Those of ``nodes`` that slurm.conf names and gives no GPU. Raises OSError, ValueError."""
+    include = beside(slurm_conf_path)
+    wanted, default = frozenset(nodes), ""
+    without: set[str] = set()
+    for line in conf_lines(include(slurm_conf_path.name), include, tolerant=True):
+        pairs = conf_pairs(line, tolerant=True)
+        if next(iter(pairs), None) != "nodename":
+            continue
+        gres = pairs.get("gres", default)
+        if pairs["nodename"].upper() == "DEFAULT":
+            default = gres
+            continue
+        here = wanted.intersection(expand(pairs["nodename"]))
+        without = without - here if _parse_gres(gres) else without | here
+    return frozenset(without)
 
 
 def read_gres_conf(slurm_conf_path: Path) -> GresConf:

@@ -20,7 +20,7 @@ from sqlite_utils import Database, Migrations
 
 from slurm_ofu.errors import StoreBusy, StoreError
 from slurm_ofu.store.connection import connection, translated, user_version, wait_until
-from slurm_ofu.store.lock import writers_lock
+from slurm_ofu.store.lock import lock_path, writers_lock
 from slurm_ofu.store.schema import (
     APPLICATION_ID,
     CREATE_VIEWS,
@@ -148,12 +148,15 @@ def _make_file(path: Path, group_id: int | None, world_readable: bool) -> None:
         raise StoreError(f"{path}: cannot make the file: {error.strerror}") from error
 
 
-def hand_over(path: Path, *, group: str | None, world_readable: bool) -> None:
-    """Give an existing database and its directory the owner's group and mode that new ones get."""
+def hand_over(path: Path, *, group: str | None, world_readable: bool, owner_id: int | None = None) -> None:
+    """Give an existing database and its directory the group and mode that new ones get, and an owner."""
     group_id = None if group is None else _group_id(group)
     try:
         _hand_over(path.parent, group_id, 0o755 if world_readable else 0o750)
         _hand_over(path, group_id, 0o644 if world_readable else 0o640)
+        if owner_id is not None:
+            for owned in (path.parent, path, lock_path(path)):
+                os.chown(owned, owner_id, -1)
     except OSError as error:
         raise StoreError(f"{path}: cannot be given to its readers: {error.strerror}") from error
 

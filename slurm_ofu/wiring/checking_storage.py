@@ -13,7 +13,7 @@ from slurm_ofu.store.filesystems import network_filesystem
 from slurm_ofu.store.migrate import condition
 from slurm_ofu.values import Config
 from slurm_ofu.wiring.database import out_of_reach
-from slurm_ofu.wiring.delivering import group_exists
+from slurm_ofu.wiring.delivering import group_exists, owner_id
 from slurm_ofu.wiring.findings import Finding, bad, note, ok
 
 
@@ -49,7 +49,7 @@ def check_delivery(config: Config) -> Iterator[Finding]:
     """Whether records can be handed on."""
     path = url_path(config.delivery_to)
     if config.delivery_to.startswith("dir:"):
-        problem = directory_problem(path)
+        problem = directory_problem(path, owner_id(config))
         yield bad("delivery", problem) if problem else ok("delivery", config.delivery_to)
         return
     nearest = next(parent for parent in (path, *path.parents) if parent.exists())

@@ -6,7 +6,7 @@ from slurm_ofu.config import url_path
 from slurm_ofu.store.filesystems import closed_directory
 from slurm_ofu.store.migrate import hand_over, migrate
 from slurm_ofu.values import Config
-from slurm_ofu.wiring.delivering import group_exists
+from slurm_ofu.wiring.delivering import group_exists, owner_id
 
 
 def prepare_database(config: Config) -> str:
@@ -14,7 +14,7 @@ def prepare_database(config: Config) -> str:
     path = url_path(config.database)
     group, everybody = config.database_group, config.database_world_readable
     migrate(path, group=group, world_readable=everybody, wait_seconds=config.delivery_wait_seconds)
-    hand_over(path, group=group, world_readable=everybody)
+    hand_over(path, group=group, world_readable=everybody, owner_id=owner_id(config))
     readers = "everybody" if everybody else f"group {group}" if group else "its owner"
     return f"{path} is up to date, readable by {readers}"
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import grp
+import pwd
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +11,25 @@ from slurm_ofu.config import url_path
 from slurm_ofu.delivery.directory import DirectoryDelivery
 from slurm_ofu.delivery.files import read_regular
 from slurm_ofu.delivery.spool import REJECTED, Spool
-from slurm_ofu.errors import DeliveryError, RecordError, RecordRefused, StateError, StoreError
+from slurm_ofu.errors import (
+    ConfigError,
+    DeliveryError,
+    OfuError,
+    RecordError,
+    RecordRefused,
+    RecordTooNew,
+    StoreError,
+)
 from slurm_ofu.protocols import Delivery
 from slurm_ofu.records.codec import decode
 from slurm_ofu.slurm.hostlists import expand
 from slurm_ofu.store.write import SqliteStore
 from slurm_ofu.values import Config, NodeRecord
-from slurm_ofu.wiring.finishing import finish_run, is_known
+from slurm_ofu.wiring.finishing import assemble, finish_run, is_known
 from slurm_ofu.wiring.host import boot_epoch_s
 
 BATCH = 100
+BOOT_SLACK_SECONDS = 60.0  # the wall clock may have been set since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +51,25 @@ class StoreDelivery:
 def group_exists(name: str | None) -> bool:
     """Whether the readers' group is there. Without it a new database is its owner's alone until
     `ofu-admin init`: records are stored all the same."""
-    return name is not None and any(name == entry.gr_name for entry in grp.getgrall())
+    if name is None:
+        return False
+    try:
+        grp.getgrnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+def owner_id(config: Config) -> int | None:
+    """The user id of the database's service user; ``None`` where none is configured. Raises ConfigError."""
+    if config.database_owner is None:
+        return None
+    try:
+        return pwd.getpwnam(config.database_owner).pw_uid
+    except KeyError:
+        raise ConfigError(
+            f"{config.path}: [database] owner = {config.database_owner!r}: there is no such user"
+        ) from None
 
 
 def open_store(config: Config) -> SqliteStore:
@@ -62,7 +90,7 @@ def _sqlite(url: str, config: Config) -> SqliteStore:
 def open_delivery(config: Config) -> Delivery:
     """What ``[delivery] to`` names."""
     if config.delivery_to.startswith("dir:"):
-        return DirectoryDelivery(url_path(config.delivery_to))
+        return DirectoryDelivery(url_path(config.delivery_to), owner_id(config))
     return StoreDelivery(store=_sqlite(config.delivery_to, config))
 
 
@@ -93,10 +121,13 @@ def finish_ended_runs(spool: Spool, config: Config, boot_id: str) -> tuple[int, 
                 )
                 continue
             try:
-                finish_run(spool, tag, config)
+                if spool.has_record(tag):  # whoever made it died before the mark
+                    spool.mark_done(tag, assemble(spool, tag, config)[1])
+                else:
+                    finish_run(spool, tag, config)
                 finished += 1
-            except (StateError, OSError) as error:
-                problems.append(f"{tag}: no record yet: {error}")
+            except (OfuError, OSError, ValueError, TypeError, KeyError) as error:
+                problems.append(f"{tag}: no record yet: {error}")  # and the other runs go on
     with contextlib.suppress(OSError):
         spool.forget_old()
     return finished, tuple(problems)
@@ -104,8 +135,10 @@ def finish_ended_runs(spool: Spool, config: Config, boot_id: str) -> tuple[int, 
 
 def _of_another_boot(spool: Spool, tag: str, boot_id: str) -> bool:
     found = spool.facts(tag, "prolog")
-    if found is None or not found[0].startswith(b"OFU1 "):
+    if found is None:
         return False
+    if not found[0].startswith(b"OFU1 "):  # left by a full disk: only its time tells
+        return found[1] < boot_epoch_s() - BOOT_SLACK_SECONDS
     return found[0].split(b" ", 2)[1].decode("ascii", "replace") != boot_id
 
 
@@ -131,7 +164,10 @@ def _read(path: Path, problems: list[str]) -> tuple[Path, NodeRecord, bytes] | N
         return path, decode(data), data
     except FileNotFoundError:
         return None  # somebody else delivered it
-    except (OSError, RecordError) as error:
+    except (OSError, RecordTooNew) as error:
+        problems.append(f"{path.name}: {error}")  # another time, or another version, may read it
+        return None
+    except RecordError as error:
         _set_aside(path, f"{path.name}: {error}", problems)
         return None
 

@@ -7,6 +7,7 @@ reboot. Facts come from ``delivery.spool``, sums from ``integrals``, the record 
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from slurm_ofu import __version__
 from slurm_ofu.delivery.spool import Spool
@@ -18,6 +19,8 @@ from slurm_ofu.records.build import node_record, seconds_per_quarter
 from slurm_ofu.records.codec import encode
 from slurm_ofu.samples.checkpoint import Checkpoint, GpuState, decode_checkpoint
 from slurm_ofu.slurm.gpu_order import parse_positions
+from slurm_ofu.slurm.gres_conf import nodes_without_gpus
+from slurm_ofu.slurm.hostlists import compress, expand
 from slurm_ofu.slurm.job_env import exit_code, job_of, node_name, parse_facts
 from slurm_ofu.slurm.sharing import Holding, sharers
 from slurm_ofu.values import (
@@ -90,6 +93,8 @@ def assemble(
     job = job_of(prolog, epilog or (None if prolog else first), config.cluster_name)
     if prolog is None:
         job = _certain_life(job, spool, first)
+    else:
+        job = replace(job, node_list=_gpu_nodes(job.node_list, prolog))
     end = _end(prolog, epilog, checkpoint, first)
     held = None if prolog is None or end.uptime_ns is None else (end.uptime_ns - prolog.uptime_ns) / 1e9
     shared = _sharers(spool, tag, first.boot_id, job.gpu_positions, end.uptime_ns)
@@ -107,6 +112,19 @@ def assemble(
         software_version=__version__,
     )
     return record, _done_note(epilog, first.boot_id, job.gpu_positions, end.uptime_ns)
+
+
+def _gpu_nodes(node_list: str | None, prolog: HookFacts) -> str | None:
+    """The node list without nodes that have no GPU by slurm.conf: nothing will be heard from those."""
+    conf = prolog.environment.get("SLURM_CONF")
+    if node_list is None or conf is None:
+        return node_list
+    with contextlib.suppress(OSError, ValueError):
+        names = expand(node_list)
+        without = nodes_without_gpus(Path(conf), names) - {node_name(prolog)}
+        if without:
+            return compress([name for name in names if name not in without])
+    return node_list
 
 
 def _certain_life(job: Job, spool: Spool, epilog: HookFacts) -> Job:
@@ -139,8 +157,13 @@ def _sharers(
     """Position → how many runs of this node held it at once, from what the spool knows of the others."""
     end = float("inf") if end_uptime_ns is None else end_uptime_ns / 1e9
     run = Holding(positions=frozenset(positions), start_seconds=_start(tag), end_seconds=end)
-    others = [_active(spool, other, boot_id) for other in spool.tags() if other != tag]
-    others += [_finished(other, note, boot_id) for other, note in spool.done_notes() if other != tag]
+    job = tag.partition(".")[0]  # lives of one job follow each other
+    others = [_active(spool, other, boot_id) for other in spool.tags() if other.partition(".")[0] != job]
+    others += [
+        _finished(other, note, boot_id)
+        for other, note in spool.done_notes()
+        if other.partition(".")[0] != job
+    ]
     return sharers(run, [other for other in others if other is not None])
 
 
@@ -153,8 +176,20 @@ def _active(spool: Spool, tag: str, boot_id: str) -> Holding | None:
     if prolog is None or prolog.boot_id != boot_id:
         return None
     positions = parse_positions(prolog.environment.get("SLURM_JOB_GPUS", "")) or ()
-    end = float("inf") if epilog is None else epilog.uptime_ns / 1e9
-    return Holding(positions=frozenset(positions), start_seconds=_start(tag), end_seconds=end)
+    return Holding(
+        positions=frozenset(positions), start_seconds=_start(tag), end_seconds=_held_until(spool, tag, epilog)
+    )
+
+
+def _held_until(spool: Spool, tag: str, epilog: HookFacts | None) -> float:
+    """A run whose epilog was lost must not hold its GPU for ever: without a sampler it held it as long as
+    that is known."""
+    if epilog is not None:
+        return epilog.uptime_ns / 1e9
+    if spool.sampler_lives(tag):
+        return float("inf")
+    saved = _saved(spool, tag)
+    return _start(tag) if saved is None else saved.saved_ns / 1e9
 
 
 def _finished(tag: str, note: str, boot_id: str) -> Holding | None:

@@ -209,3 +209,15 @@ def test_an_inbox_that_is_missing_is_an_error(tmp_path: Path) -> None:
     """An inbox that is not there is a DeliveryError."""
     with pytest.raises(DeliveryError):
         ingest(tmp_path / "nowhere", decode=decode, write=Store().write)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_service_users_directory_is_trusted_when_it_is_configured(inbox: Path) -> None:
+    """With [database] owner the directory may be the service user's, and so are the files in it."""
+    nobody = 65534
+    os.chown(inbox, nobody, -1)
+    assert directory_problem(inbox) is not None
+    assert directory_problem(inbox, nobody) is None
+    DirectoryDelivery(inbox, nobody).send([(RECORD, encode(RECORD))])
+    [file] = inbox.iterdir()
+    assert nobody == file.stat().st_uid

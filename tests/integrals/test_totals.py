@@ -212,8 +212,10 @@ def test_counters_that_stand_still_under_load_are_suspect() -> None:
         fold = sampled_fold(0)
         for start in range(0, 70, 10):
             one = sample(start, start + 10, tensor=0.0)
-            beside = {"sm_active_ratio": sm_active, "utilisation_ratio": utilisation, "power_watts": watts}
-            fold.add(replace(one, reading=replace(one.reading, **beside)), 0)
+            seen = replace(
+                one.reading, sm_active_ratio=sm_active, utilisation_ratio=utilisation, power_watts=watts
+            )
+            fold.add(replace(one, reading=seen), 0)
         return totals(fold).reason
 
     assert "suspect" == reason(sm_active=0.0, utilisation=0.99, watts=640.0)

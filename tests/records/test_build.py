@@ -78,7 +78,7 @@ def test_no_time_is_never_negative() -> None:
 @pytest.mark.parametrize(
     ("reasons", "expected"),
     [
-        ((), "ok"),
+        ((), "unmapped"),
         (("ok",), "ok"),
         (("unmapped", "unmapped", "ok"), "ok"),
         (("short", "unmapped", "unmapped"), "unmapped"),
