@@ -40,8 +40,8 @@ INTERVAL, CHECKPOINT = 0.5, 1.0  # seconds
 SETTINGS = (
     f"interval_seconds = {INTERVAL}\ncycles_interval_seconds = {INTERVAL}\ncheckpoint_seconds = {CHECKPOINT}"
 )
-EPILOG_SECONDS = 3.5  # two for the sampler, half a one for its end, one for a busy machine
-PROLOG_SECONDS = 1.5
+EPILOG_SECONDS = 5.0  # two for the sampler, half a one for its end, the rest for a busy machine
+PROLOG_SECONDS = 3.0
 SMALL_SPOOL = "256k"
 MARKS = "/etc/slurm-ofu"  # any folder that each node has for itself
 MARK = f"""#!/bin/sh

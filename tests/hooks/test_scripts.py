@@ -21,8 +21,8 @@ from slurm_ofu.samples.checkpoint import decode_checkpoint, encode_checkpoint
 from tests.hooks.node import Node, poll
 from tests.services.processes import Process
 
-QUICK_S = 1.5  # for a prolog, and for an epilog that has nobody to wait for; on a busy machine
-EPILOG_LIMIT_S = 3.5
+QUICK_S = 3.0  # for a prolog, and for an epilog that has nobody to wait for; on a busy machine
+EPILOG_LIMIT_S = 6.0
 OTHER_BOOT = "00000000-0000-4000-8000-000000000000"
 #: Root may write anywhere; without these capabilities a mode of 0500 means what it says.
 PLAIN_ROOT = ("/usr/bin/setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner")
@@ -330,7 +330,7 @@ def test_a_strangers_sigterm_leaves_a_valid_record(node: Node) -> None:
 def hanging_python(node: Node) -> None:
     """A Python that never gets to run, and hears no signal but the last."""
     python = node.folder / "python"
-    python.write_text("#!/bin/sh\ntrap '' TERM USR1 INT HUP\nexec /bin/sleep 600 # \"$@\"\n")
+    python.write_text("#!/bin/sh\ntrap '' TERM USR1 INT HUP\nexec /bin/sleep 30 # \"$@\"\n")
     python.chmod(0o755)
     node.python = str(python)
     for hook in ("prolog/00-slurm-ofu", "epilog/zz-slurm-ofu"):

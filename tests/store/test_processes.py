@@ -64,7 +64,7 @@ def test_a_held_lock_is_waited_for_within_the_bound(tmp_path: Path) -> None:
     """Another writer that does not let go: StoreBusy after wait_seconds, and nothing is lost later."""
     store = make_store(tmp_path / "ofu.db", wait_seconds=0.3)
     with writers_lock(store.path, time.monotonic()):
-        assert 0.3 <= _raises_busy(lambda: store.write([make_record()])) < 1.3
+        assert 0.3 <= _raises_busy(lambda: store.write([make_record()])) < 5.0
     store.write([make_record()])
     assert 1 == Reader(store.path).count()
 
@@ -75,7 +75,7 @@ def test_a_long_reader_is_waited_for_within_the_bound(tmp_path: Path) -> None:
     with closing(sqlite3.connect(store.path, isolation_level=None)) as reading:
         reading.execute("BEGIN")
         reading.execute("SELECT COUNT(*) FROM run").fetchone()
-        assert 0.25 <= _raises_busy(lambda: store.write([make_record()])) < 1.3
+        assert 0.25 <= _raises_busy(lambda: store.write([make_record()])) < 5.0
     assert [] == content(store.path)["run"]
     store.write([make_record()])
     assert 1 == Reader(store.path).count()
@@ -86,7 +86,7 @@ def test_a_reader_waits_for_a_commit_within_the_bound(tmp_path: Path) -> None:
     path = make_store(tmp_path / "ofu.db").path
     with closing(sqlite3.connect(path, isolation_level=None)) as writing:
         writing.execute("BEGIN EXCLUSIVE")
-        assert 0.25 <= _raises_busy(Reader(path, wait_seconds=0.3).count) < 1.3
+        assert 0.25 <= _raises_busy(Reader(path, wait_seconds=0.3).count) < 5.0
 
 
 # --------------------------------------------------------------- killed in mid-write
