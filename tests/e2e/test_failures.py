@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,14 @@ class Ward(Site):
         where = (f"-N{len(nodes)}", f"--nodelist={','.join(nodes)}", "--gres=gpu:1")
         job = self.cluster.sbatch(script, *where, user=ALICE)
         self.cluster.wait_state(job, "RUNNING")
+        for node in nodes:  # for Slurm a job runs before its prologs are over
+            self.cluster.wait_for(partial(self.has_mark, node, job, "prolog-after"), 30, "the prolog")
         return job
+
+    def has_mark(self, node: str, job: int, name: str) -> bool:
+        """Whether a script around ours has written its file, to the end."""
+        mark = self.mark(node, job, name)
+        return mark.exists() and mark.read_text().endswith("\n")
 
     def sampled(self, *nodes: str) -> int:
         """The same, once its samplers have their first readings."""
