@@ -29,9 +29,13 @@ FOR_EVER_SECONDS = 1 << 30
 
 
 def enter(pid: int) -> None:
-    """Move this process into another one's mount namespace."""
+    """See the mounts of a process, below its root (which differs from the namespace's in a chroot)."""
+    root = os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY)
     with Path(f"/proc/{pid}/ns/mnt").open("rb") as namespace:
         _check(ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), CLONE_NEWNS), "setns")
+    os.fchdir(root)
+    os.chroot(".")
+    os.close(root)
 
 
 def mount(device: int, directory: str) -> None:
