@@ -8,6 +8,9 @@
     │   └── RecordTooNew      they are one of a newer version
     ├── StateError            what the hooks left in the spool cannot be used
     ├── DeliveryError         a record could not be handed on; it stays in the outbox
+    │   └── MessageRefused    a message to the collector is not what, or from whom, it must be
+    ├── AccountingError       Slurm's accounting did not answer
+    │   └── AccountingUnusable   it cannot be asked in this way on this host
     └── StoreError            the accounting database cannot be used
         ├── StoreMissing      there is no database at that path (yet)
         └── StoreBusy         another writer or reader held it longer than we wait
@@ -50,6 +53,22 @@ class StateError(OfuError):
 
 class DeliveryError(OfuError):
     """A record could not be delivered now; trying again later may help."""
+
+
+class MessageRefused(DeliveryError):
+    """A message is not what, or not from whom, it must be; ``code`` is one word for it, such as expired."""
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class AccountingError(OfuError):
+    """Slurm's accounting did not answer; asking again later may help."""
+
+
+class AccountingUnusable(AccountingError):
+    """Slurm's accounting cannot be asked in this way on this host; the message says why."""
 
 
 class StoreError(OfuError):

@@ -3,10 +3,10 @@
 The contract tests run these laws over every implementation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from slurm_ofu.values import DeviceIdentity, NodeRecord, Reading
+from slurm_ofu.values import AccountingRow, DeviceIdentity, NodeRecord, Reading
 
 
 class CounterSource(Protocol):
@@ -60,3 +60,26 @@ class Delivery(Protocol):
 
     def send(self, records: Sequence[tuple[NodeRecord, bytes]]) -> None:
         """Hand on records, each with the bytes it was decoded from; raises DeliveryError or RecordRefused."""
+
+
+class Accounting(Protocol):
+    """Slurm's own accounting (slurmdbd), read.
+
+    Laws. Every implementation gives the same rows for the same question, oldest submission first within
+    a job; a row appears once. What Slurm does not say is ``None``, never 0 or an empty text. Rows come
+    one by one: memory does not grow with the window. Raises AccountingError when slurmdbd does not
+    answer, also in the middle; then nothing may be concluded from the rows that came.
+    """
+
+    name: str
+
+    def rows(
+        self, start_epoch_s: float, end_epoch_s: float, *, clusters: Sequence[str] = ()
+    ) -> Iterator[AccountingRow]:
+        """Every row of all users with any part in start <= t < end, former lives and segments included.
+
+        ``clusters``: (): the local one.
+        """
+
+    def rows_of(self, cluster: str, job_ids: Sequence[int]) -> Iterator[AccountingRow]:
+        """Every row, of all times, of these raw job ids."""

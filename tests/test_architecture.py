@@ -16,6 +16,8 @@ UNWANTED = {
     "dateutil",
     "pluggy",
     "sqlite_utils",
+    "urllib3",
+    "waitress",
     "pydantic",
     "argparse",
     "importlib.metadata",

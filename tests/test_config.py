@@ -21,7 +21,15 @@ from slurm_ofu.config import (
     url_path,
 )
 from slurm_ofu.errors import ConfigError
-from slurm_ofu.values import Config, GpuModel, SamplerConfig
+from slurm_ofu.values import (
+    AccountingConfig,
+    CollectorConfig,
+    Config,
+    GpuModel,
+    SamplerConfig,
+    SigningConfig,
+    WriteBackConfig,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -71,34 +79,62 @@ def test_commented_keys_parse() -> None:
     assert ("NVIDIA Example", 1830.0) == (its.gpu_models[0].name, its.gpu_models[0].reference_clock_mhz)
 
 
+PARTS = {
+    "sampler": SamplerConfig,
+    "delivery_signing": SigningConfig,
+    "collector.signing": SigningConfig,
+    "collector": CollectorConfig,
+    "accounting": AccountingConfig,
+    "write_back": WriteBackConfig,
+}
+
+
 def test_every_value_of_the_config_has_a_key() -> None:
-    """Every field of Config and SamplerConfig can be set, by one key each."""
+    """Every field of Config and of its parts can be set, by one key each."""
     by_key = [key.field for keys in SECTIONS.values() for key in keys.values()]
-    names = [field.name for kind in (Config, SamplerConfig) for field in fields(kind)]
-    assert sorted(set(names) - {"path", "sampler", *FREE_SECTIONS}) == sorted(by_key)
+    names = {field.name for field in fields(Config)} - {"path", *PARTS, *FREE_SECTIONS}
+    names |= {f"{part}.{field.name}" for part, kind in PARTS.items() for field in fields(kind)}
+    assert sorted(names - {"collector.signing", "collector.clusters"}) == sorted(by_key)
+
+
+def with_field(its: Any, path: str, value: Any) -> Any:
+    """A copy of a part of the configuration with one field changed."""
+    name, _, rest = path.partition(".")
+    return replace(its, **{name: with_field(getattr(its, name), rest, value) if rest else value})
 
 
 def test_a_key_sets_its_field() -> None:
     """Each key sets its own field, and no other."""
-    others: dict[tuple[type, ...], Any] = {(str,): None, (int, float): 7.5, (int,): 7, (bool,): True}
+    others: dict[tuple[type, ...], Any] = {(int, float): 7.5, (int,): 7, (bool,): True, (list,): ["x"]}
     special = {
         "spool_dir": "/x/spool",
-        "source": "nvml",
+        "sampler.source": "nvml",
         "delivery_to": "dir:///x",
         "database": "sqlite:///x.db",
+        "collector.listen": "[::1]:77",
+        "accounting.source": "none",
+        "write_back.field": "AdminComment",
     }
+    paths = ("munge_socket", "key_file", "ca_file", "inbox", "bin_dir", "slurm_conf")
     for section, keys in SECTIONS.items():
         for name, key in keys.items():
-            value = others[key.kinds] or special.get(key.field, "text")
+            value = others.get(key.kinds) or special.get(key.field) or ("/x" if name in paths else "text")
+            value = "key" if name == "authentication" else value
             shown = str(value).lower() if isinstance(value, bool) else repr(value)
             its = parsed(f"[{section}]\n{name} = {shown}\n")
-            changes: dict[str, Any] = {key.field: value}
-            expected = Config(path=PATH)
-            if hasattr(expected, key.field):
-                expected = replace(expected, **changes)
-            else:
-                expected = replace(expected, sampler=replace(expected.sampler, **changes))
-            assert expected == its, name
+            stored = tuple(value) if isinstance(value, list) else value
+            assert with_field(Config(path=PATH), key.field, stored) == its, name
+
+
+def test_clusters_of_a_collector_inherit_what_they_do_not_say() -> None:
+    """[clusters.NAME] changes only what it names."""
+    its = parsed(
+        '[collector]\nkey_file = "/x/all"\n[clusters.a]\nmunge_socket = "/x/a"\n'
+        '[clusters.b]\nauthentication = "key"\n'
+    )
+    a, b = its.collector.clusters
+    assert ("a", SigningConfig(munge_socket="/x/a", key_file="/x/all")) == (a.name, a.signing)
+    assert ("b", SigningConfig(authentication="key", key_file="/x/all")) == (b.name, b.signing)
 
 
 # --------------------------------------------------------------- what is refused
@@ -113,6 +149,7 @@ def test_a_key_sets_its_field() -> None:
         ("[node]\nzzz = 1\n", ["key zzz is not known", "known are cluster_name, spool_dir"]),
         ('[gpu_models."X"]\nreference_clock = 1\n', ["did you mean reference_clock_mhz?"]),
         ("interval_seconds = 5\n", ["interval_seconds is not known"]),
+        ("[clusters.a]\nmunge_sockt = '/x'\n", ["[clusters.a]", "did you mean munge_socket?"]),
     ],
 )
 def test_a_typo_is_named_with_the_nearest_key(text: str, hints: list[str]) -> None:
@@ -140,6 +177,14 @@ WRONG = [
     ("node", "cluster_name", ["1"]),
     ("delivery", "to", ['"/x"', '"sqlite:/x"', '"dir://x"', '"postgresql:///x"', "1"]),
     ("delivery", "wait_seconds", ["0", "inf", '"1"']),
+    ("delivery", "to", ['"http://host"', '"http://host:0"', '"https://host:6825/path"', '"ftp://host:1"']),
+    ("delivery", "authentication", ['"none"', "1"]),
+    ("collector", "listen", ['"6825"', '":6825"', '"host:99999"', '"host:x"']),
+    ("collector", "inbox", ['"relative"', '""']),
+    ("collector", "threads", ["0", "65", "1.5"]),
+    ("accounting", "source", ['"slurmdbd"']),
+    ("accounting", "clusters", ['"a"', "[1]", '[""]', '["a,b"]']),
+    ("write_back", "field", ['"systemcomment"', '"Extra"']),
     ("database", "url", ['"x.db"', '"dir:///x"', "1"]),
     ("database", "group", ["1", "true"]),
     ("database", "world_readable", ["1", '"yes"']),

@@ -1,0 +1,131 @@
+"""What reports read: sums straight from the accounting database, and their ratios."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from slurm_ofu.values.totals import GpuTotals, SamplerHealth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSums:
+    """Sums over any set of GPU rows, straight from the accounting database. Nothing is divided yet."""
+
+    run_count: int
+    gpu_count: float  # GPUs allocated, those assumed of silent nodes included
+    gpu_count_unknown_time: float  # of these, how many allocated_seconds leaves out
+    allocated_seconds: float | None  # None: no row knows
+    covered_seconds: float
+    ofu_covered_seconds: float  # covered seconds of GPUs that have an OFU
+    ofu_tensor_active_seconds: float | None  # their tensor activity
+    tensor_active_seconds: float | None
+    tensor_ref_seconds: float | None
+    tensor_ref_variance: float | None  # squared GPU-seconds (GPUs add linearly, runs in quadrature)
+    tensor_ref_variance_per_degree: float | None  # sum of squared variances over their degrees
+    tpa_covered_seconds: float
+    sm_active_seconds: float | None
+    sm_active_covered_seconds: float
+    energy_joules: float | None
+    estimators: tuple[str, ...]
+    reasons: tuple[str, ...]
+    gpu_models: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What a report shows of :class:`UsageSums`: the ratios, each with its error and coverage."""
+
+    run_count: int
+    gpu_count: float
+    gpu_count_unknown_time: float  # of these, how many gpu_hours and coverage_ratio leave out
+    gpu_hours: float | None
+    gpu_hours_measured: float  # those that the OFU speaks for
+    gpu_hours_unmeasured: float | None
+    ofu_ratio: float | None
+    ofu_error_pp: float | None  # half-width of the 95 % interval, percentage points
+    tpa_mean_ratio: float | None
+    active_clock_ratio: float | None
+    coverage_ratio: float | None
+    sm_active_ratio: float | None
+    energy_joules: float | None
+    estimator: str | None  # one of Estimator, or "mixed"
+    reason: str | None  # why there is no figure, or what qualifies it; "ok"
+    reasons: tuple[str, ...]  # all there are, the most telling first
+    gpu_model: str | None  # or "mixed"
+
+
+GroupBy = Literal["job", "user", "partition", "account"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which runs a report is about: those with any part in start <= t < end; () selects everything."""
+
+    start_epoch_s: float | None = None
+    end_epoch_s: float | None = None
+    users: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+    job_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One run as the accounting database knows it; ``None`` is unknown."""
+
+    run_id: int
+    cluster: str
+    job_id: int
+    restart_count: int
+    sluid: str | None
+    user: str | None
+    account: str | None
+    partition: str | None
+    job_name: str | None
+    state: str | None
+    node_list: str | None
+    node_count: int | None
+    comment: str | None
+    exit_code: str | None
+    start_epoch_s: float | None
+    end_epoch_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """One node of one run. ``gpu_count_assumed``: never heard from; the mean of its siblings."""
+
+    node_name: str
+    reason: str
+    gpu_count: float | None
+    gpu_count_assumed: bool
+    allocated_seconds: float | None
+    start_epoch_s: float | None
+    end_epoch_s: float | None
+    health: SamplerHealth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuRow:
+    """One GPU of one run."""
+
+    node_name: str
+    totals: GpuTotals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRow:
+    """One line of a report: what it is about, and its sums. ``run`` only when grouped by job."""
+
+    group: str | None  # the user, partition or account; the job id as text when by job
+    sums: UsageSums
+    run: RunRow | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPage:
+    """Everything kept about one run."""
+
+    row: UsageRow
+    nodes: tuple[NodeRow, ...]
+    gpus: tuple[GpuRow, ...]
