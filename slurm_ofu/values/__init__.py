@@ -11,7 +11,7 @@ said otherwise. Monotonic times (``*_ns``) are CLOCK_BOOTTIME; ``*_epoch_s`` are
 """
 
 from slurm_ofu.values.counting import DeviceIdentity, Estimator, Interval, Reading, Reason, Sample
-from slurm_ofu.values.jobs import AccountingRow, Claim, ClaimKind, HookFacts, Job, RunKey
+from slurm_ofu.values.jobs import AccountingRow, Claim, ClaimKind, ClaimSource, HookFacts, Job, RunKey
 from slurm_ofu.values.reported import (
     Figures,
     GpuRow,
@@ -44,6 +44,7 @@ __all__ = [
     "Authentication",
     "Claim",
     "ClaimKind",
+    "ClaimSource",
     "ClusterConfig",
     "CollectorConfig",
     "Config",

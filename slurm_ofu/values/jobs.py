@@ -26,6 +26,7 @@ class RunKey:
 
 
 ClaimKind = Literal["mfu", "tflops"]
+ClaimSource = Literal["epilog", "accounting"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,8 @@ class Claim:
     kind: ClaimKind
     value: float  # mfu: a ratio; tflops: TFLOP/s per GPU
     text: str  # as it stood in the comment
+    peak_tflops: float | None = None  # dense 16-bit peak of one of its GPUs, which tflops is held against
+    source: ClaimSource = "epilog"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

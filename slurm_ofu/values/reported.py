@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from slurm_ofu.values.jobs import Claim
 from slurm_ofu.values.totals import GpuTotals, SamplerHealth
 
 
@@ -66,7 +67,9 @@ class Selection:
     partitions: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
-    job_ids: tuple[int, ...] = ()
+    job_ids: tuple[int, ...] = ()  # raw ids, and those of whole arrays and heterogeneous jobs
+    array_tasks: tuple[tuple[int, int], ...] = ()  # (array job id, task id), as in 123_4
+    het_components: tuple[tuple[int, int], ...] = ()  # (leader's job id, offset), as in 123+1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +90,20 @@ class RunRow:
     node_count: int | None
     comment: str | None
     exit_code: str | None
-    start_epoch_s: float | None
+    start_epoch_s: float | None  # Slurm's own once its accounting was read, till then the nodes'
     end_epoch_s: float | None
+    qos: str | None = None
+    array_job_id: int | None = None
+    array_task_id: int | None = None
+    het_job_id: int | None = None
+    het_offset: int | None = None
+    submit_epoch_s: float | None = None
+    elapsed_seconds: float | None = None  # by Slurm, without suspended_seconds
+    suspended_seconds: float | None = None
+    slurm_gpu_count: int | None = None  # by Slurm's accounting; None: it does not say
+    accounted: bool = False  # Slurm's accounting was read for it
+    heard: bool = True  # False: known from Slurm's accounting alone, no node ever spoke of it
+    claim: Claim | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
