@@ -159,7 +159,7 @@ def gpu_totals(
 
 def split(whole: GpuTotals, sharers: int) -> GpuTotals:
     """One run's part of a GPU that several held at once: every time and energy divided by their number,
-    so that the runs' sums never exceed the device's (metric.md 6)."""
+    so that the runs' sums never exceed the device's (metric.md 5.3)."""
     if sharers == 1:
         return whole
     parts = {

@@ -8,13 +8,21 @@ _NODE_NAME: Final = "the node, as Slurm names it"
 _REASON: Final = "why there is no figure, or what qualifies it; ok (see metric.md)"
 
 RELATIONS: Final[Mapping[str, str]] = {
-    "run": "One life of one job: a requeued job has several, a job id that comes back another incarnation.",
+    "run": "One life of one job: a requeued job has several, a job id that comes back another incarnation."
+    " What its nodes told, completed by Slurm's own accounting.",
+    "run_told": "What the nodes told of a run, before anything was completed; which run a record belongs to"
+    " rests on it. A run without a row here is silent: only Slurm's accounting knows it.",
     "run_node": "One node of one run; also nodes that were allocated and never heard from.",
     "run_gpu": "One GPU of one node of one run: numerators and denominators, never ratios.",
     "gpu_timeline": "OFU of one GPU over the life of its run, at most 128 buckets.",
     "quarter_hour": "One UTC quarter hour of one run on one node, summed over the GPUs of one model.",
+    "accounting_row": "One row of Slurm's own accounting: one life of one job, or one segment of a job"
+    " that was resized. Only rows with GPUs or of a job id that a run has.",
+    "accounting_progress": "How far the accounting of each cluster was read.",
+    "write_back": "What became of writing a run's OFU into Slurm's accounting.",
+    "gpu_accounted": "View: run_gpu, on the time that Slurm's accounting charges (see metric.md, 6).",
     "run_sums": "View: each run with the sums over its GPUs and nodes.",
-    "run_gpu_sums": "View: sums over the rows of run_gpu of each run.",
+    "run_gpu_sums": "View: sums over the rows of gpu_accounted of each run.",
     "run_node_sums": "View: sums over the rows of run_node of each run.",
 }
 
@@ -30,18 +38,95 @@ _RUN: Final[Mapping[str, str]] = {
     "uid": "the user's number",
     "account": "the account that is charged",
     "partition": "the partition it ran in",
-    "node_list": "its nodes as a Slurm host list, the prolog's",
+    "node_list": "its nodes as a Slurm host list, the prolog's; else accounting's",
     "node_count": "how many nodes it was given",
     "comment": "the user's comment on the job",
-    "exit_code": "exit code and signal as the epilog saw them",
+    "exit_code": "exit code and signal, code:signal",
     "job_name": "name of the job; accounting fills it in",
     "array_job_id": "id of the array; accounting fills it in",
     "array_task_id": "index in the array; accounting fills it in",
     "state": "Slurm's state at the end; accounting fills it in",
-    "start_epoch_s": "earliest start on any node, seconds since 1970",
-    "end_epoch_s": "latest end on any node, seconds since 1970",
-    "first_heard_epoch_s": "when the first record of it came in, seconds since 1970",
-    "updated_epoch_s": "when the latest record of it came in, seconds since 1970",
+    "start_epoch_s": "start by Slurm; earliest on any node till accounting was read, seconds since 1970",
+    "end_epoch_s": "end by Slurm; latest on any node till accounting was read, seconds since 1970",
+    "first_heard_epoch_s": "when it was first heard of, seconds since 1970",
+    "updated_epoch_s": "when a record, or accounting, last said something of it, seconds since 1970",
+    "qos": "quality of service; accounting fills it in",
+    "het_job_id": "job id of a heterogeneous job's leader; accounting fills it in",
+    "het_offset": "number of the component; accounting fills it in",
+    "submit_epoch_s": "when it was submitted, or requeued, seconds since 1970; accounting fills it in",
+    "elapsed_seconds": "how long it ran by Slurm, suspended time not counted; accounting fills it in",
+    "suspended_seconds": "how long it was suspended; accounting fills it in",
+    "slurm_gpu_count": "GPUs by Slurm's accounting, the most at once; NULL: it does not say",
+    "heard": "0: silent, known from Slurm's accounting alone; no node ever spoke of it",
+    "accounted": "1: over in Slurm's accounting, and completed from it",
+    "claim_kind": "what the job claims of itself in its comment: mfu or tflops",
+    "claim_value": "the claim: a ratio, or TFLOP/s per GPU",
+    "claim_text": "the claim as it stood in the comment",
+    "claim_peak_tflops": "dense 16-bit peak of one of its GPUs, which tflops are held against",
+    "claim_source": "where the comment was read: epilog, else accounting",
+}
+
+_RUN_TOLD: Final[Mapping[str, str]] = {
+    "run_id": _RUN_ID,
+    "start_epoch_s": "earliest start on any node, by the node's clock, seconds since 1970",
+    "end_epoch_s": "latest end on any node, by the node's clock, seconds since 1970",
+    "sluid": "Slurm's own unique id of the run, where a hook is told it (26.05 and later)",
+    "user_name": _RUN["user_name"],
+    "uid": _RUN["uid"],
+    "account": _RUN["account"],
+    "partition": _RUN["partition"],
+    "node_list": "its nodes as a Slurm host list, the prolog's",
+    "node_count": _RUN["node_count"],
+    "comment": _RUN["comment"],
+    "exit_code": "exit code and signal as the epilog saw them",
+    "claim_kind": _RUN["claim_kind"],
+    "claim_value": _RUN["claim_value"],
+    "claim_text": _RUN["claim_text"],
+    "claim_peak_tflops": _RUN["claim_peak_tflops"],
+}
+
+_ACCOUNTING_ROW: Final[Mapping[str, str]] = {
+    "cluster": _RUN["cluster"],
+    "job_id": "Slurm's raw job id: of an array task, of a component",
+    "submit_epoch_s": "submission; of a further segment the resize, of a further life the requeue",
+    "run_id": "the run it belongs to, see table run; NULL while there is none",
+    "start_epoch_s": "start, seconds since 1970; NULL: it never started",
+    "end_epoch_s": "end, seconds since 1970; NULL: it goes on",
+    "elapsed_seconds": "Slurm's elapsed time; of a further segment, on 22.05, from the job's start",
+    "suspended_seconds": "suspended time, of this segment alone",
+    "state": "one word, such as COMPLETED",
+    "exit_code": _RUN["exit_code"],
+    "user_name": _RUN["user_name"],
+    "uid": _RUN["uid"],
+    "account": _RUN["account"],
+    "partition": _RUN["partition"],
+    "qos": "quality of service",
+    "job_name": "name of the job",
+    "array_job_id": "id of the array",
+    "array_task_id": "index in the array",
+    "het_job_id": "job id of a heterogeneous job's leader",
+    "het_offset": "number of the component",
+    "node_list": "its nodes as a Slurm host list",
+    "node_count": "how many nodes",
+    "gpu_count": "GPUs over all nodes; NULL: Slurm does not say",
+    "restart_count": "how often the job had been requeued (24.11 and later)",
+    "sluid": "Slurm's own unique id of the row (24.11 and later)",
+    "comment": "the user's comment on the job",
+    "claim_kind": _RUN["claim_kind"],
+    "claim_value": _RUN["claim_value"],
+    "claim_text": _RUN["claim_text"],
+    "claim_peak_tflops": _RUN["claim_peak_tflops"],
+}
+
+_WRITE_BACK: Final[Mapping[str, str]] = {
+    "run_id": _RUN_ID,
+    "status": "written, left_alone, superseded or failed",
+    "field": "the field of Slurm's accounting",
+    "token": "the text",
+    "attempts": "how often it was tried",
+    "next_epoch_s": "when it is tried again, seconds since 1970; NULL: never",
+    "message": "what there is to say about it",
+    "updated_epoch_s": "when this was last changed, seconds since 1970",
 }
 
 _RUN_NODE: Final[Mapping[str, str]] = {
@@ -51,7 +136,7 @@ _RUN_NODE: Final[Mapping[str, str]] = {
     "epilog_restart_count": "the restart count an epilog told, where no prolog ran; NULL otherwise",
     "epilog_sluid": "the SLUID an epilog told, where no prolog ran; NULL otherwise",
     "gpu_count": "GPUs allocated on it",
-    "gpu_count_assumed": "1: never heard from; gpu_count is the mean of the run's other nodes",
+    "gpu_count_assumed": "1: never heard from; gpu_count is assumed (see metric.md, 2.5)",
     "allocated_seconds": "how long the run held the node",
     "allocated_seconds_assumed": "1: the node did not say; the longest that any other node of the run said",
     "assumed_gpu_seconds": "GPU-seconds allocated here that no row of run_gpu accounts for; NULL: none",
@@ -64,6 +149,8 @@ _RUN_NODE: Final[Mapping[str, str]] = {
     "placement": "where the sampler ran: own scope, or why not",
     "source": "the counter source",
     "software_version": "version of slurm-ofu that made the record",
+    "accounted_seconds": "how long the run held the node by Slurm's accounting, suspended time not counted",
+    "accounted_suspended_seconds": "how long it was suspended meanwhile, by Slurm's accounting",
     "fingerprint": "checksum of the record; decides between two that are equally good",
 }
 
@@ -140,10 +227,22 @@ _SUMMED_GPUS: Final[Mapping[str, str]] = {
 
 COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "run": _RUN,
+    "run_told": _RUN_TOLD,
     "run_node": _RUN_NODE,
     "run_gpu": _RUN_GPU,
     "gpu_timeline": _GPU_TIMELINE,
     "quarter_hour": _QUARTER_HOUR,
+    "accounting_row": _ACCOUNTING_ROW,
+    "accounting_progress": {
+        "cluster": _RUN["cluster"],
+        "read_until_epoch_s": "everything up to here was read, seconds since 1970",
+    },
+    "write_back": _WRITE_BACK,
+    "gpu_accounted": {
+        **_RUN_GPU,
+        "allocated_seconds": "how long the run held the GPU, by Slurm's accounting where that says it",
+        "covered_seconds": "of these, how many were measured; at most all of them",
+    },
     "run_sums": {
         **{name: _RUN[name] for name in ("run_id", "cluster", "job_id", "restart_count", "user_name")},
         **{name: _RUN[name] for name in ("account", "partition", "start_epoch_s", "end_epoch_s")},
@@ -156,7 +255,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "run_gpu_sums": {
         **_SUMMED_GPUS,
         "run_id": _RUN_ID,
-        "gpu_allocated_seconds": "GPU-seconds allocated, as told by the nodes",
+        "gpu_allocated_seconds": "GPU-seconds allocated of GPUs that have a row",
         "error_degrees": "fewest degrees of freedom of any GPU",
     },
     "run_node_sums": {

@@ -1,19 +1,24 @@
-"""What the records of a run say of its job, joined into one. Pure.
+"""What the records of a run tell of its job, joined into one. Pure.
 
 Joining is commutative, associative and idempotent, so that the order in which nodes are heard leaves
-no trace: of two that differ, the greater one stays; of node lists, the longer one.
+no trace: of two that differ, the greater one stays; of node lists, the longer one; of claims, all of one.
 """
 
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
+from typing import Final, cast
 
 from slurm_ofu.store.rows import clean_text
-from slurm_ofu.values import NodeRecord
+from slurm_ofu.values import Claim, ClaimKind, ClaimSource, NodeRecord
+
+#: kind, value, text and peak, as columns; all None: there is no claim
+ClaimColumns = tuple[str | None, float | None, str | None, float | None]
+NO_CLAIM: Final[ClaimColumns] = (None, None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The columns of a run that come with each record, in the order of ``store.runs``'s statements."""
+    """The columns of run_told that come with each record, by their names."""
 
     sluid: str | None
     user_name: str | None
@@ -24,21 +29,34 @@ class Facts:
     node_count: int | None
     comment: str | None
     exit_code: str | None
+    claim_kind: str | None
+    claim_value: float | None
+    claim_text: str | None
+    claim_peak_tflops: float | None
+
+    @property
+    def claim(self) -> ClaimColumns:
+        """Its last four."""
+        return self.claim_kind, self.claim_value, self.claim_text, self.claim_peak_tflops
+
+
+FACT_NAMES: Final = tuple(item.name for item in fields(Facts))
 
 
 def facts_of(record: NodeRecord) -> Facts:
-    """What one record says."""
+    """What one record tells."""
     job = record.job
     return Facts(
-        sluid=_clean(job.key.sluid),
-        user_name=_clean(job.user),
-        uid=job.uid,
-        account=_clean(job.account),
-        partition=_clean(job.partition),
-        node_list=_clean(job.node_list),
-        node_count=job.node_count,
-        comment=_clean(job.comment),
-        exit_code=_clean(record.exit_code),
+        _clean(job.key.sluid),
+        _clean(job.user),
+        job.uid,
+        _clean(job.account),
+        _clean(job.partition),
+        _clean(job.node_list),
+        job.node_count,
+        _clean(job.comment),
+        _clean(record.exit_code),
+        *claim_columns(job.claim),
     )
 
 
@@ -47,21 +65,37 @@ def joined(one: Facts, other: Facts, node_names: Callable[[str], tuple[str, ...]
     if one == other:
         return one
     return Facts(
-        sluid=_greater_text(one.sluid, other.sluid),
-        user_name=_greater_text(one.user_name, other.user_name),
-        uid=_greater_count(one.uid, other.uid),
-        account=_greater_text(one.account, other.account),
-        partition=_greater_text(one.partition, other.partition),
-        node_list=_longer_list(one.node_list, other.node_list, node_names),
-        node_count=_greater_count(one.node_count, other.node_count),
-        comment=_greater_text(one.comment, other.comment),
-        exit_code=_greater_text(one.exit_code, other.exit_code),
+        _greater_text(one.sluid, other.sluid),
+        _greater_text(one.user_name, other.user_name),
+        _greater_count(one.uid, other.uid),
+        _greater_text(one.account, other.account),
+        _greater_text(one.partition, other.partition),
+        _longer_list(one.node_list, other.node_list, node_names),
+        _greater_count(one.node_count, other.node_count),
+        _greater_text(one.comment, other.comment),
+        _greater_text(one.exit_code, other.exit_code),
+        *_greater_claim(one.claim, other.claim),
     )
 
 
-def as_row(facts: Facts) -> tuple[str | int | None, ...]:
+def as_row(facts: Facts) -> tuple[str | int | float | None, ...]:
     """The facts as a row, in the order of their fields."""
-    return astuple(facts)
+    return tuple(getattr(facts, name) for name in FACT_NAMES)
+
+
+def claim_columns(claim: Claim | None) -> ClaimColumns:
+    """A claim as columns."""
+    if claim is None:
+        return NO_CLAIM
+    return claim.kind, float(claim.value), clean_text(claim.text), claim.peak_tflops
+
+
+def claim_from(columns: ClaimColumns, source: ClaimSource) -> Claim | None:
+    """The reverse of :func:`claim_columns`."""
+    kind, value, text, peak = columns
+    if kind is None or value is None:
+        return None
+    return Claim(kind=cast(ClaimKind, kind), value=value, text=text or "", peak_tflops=peak, source=source)
 
 
 def _clean(text: str | None) -> str | None:
@@ -74,6 +108,20 @@ def _greater_text(one: str | None, other: str | None) -> str | None:
 
 def _greater_count(one: int | None, other: int | None) -> int | None:
     return max((count for count in (one, other) if count is not None), default=None)
+
+
+def _greater_claim(one: ClaimColumns, other: ClaimColumns) -> ClaimColumns:
+    """A claim beats none, one with a peak the same without."""
+
+    def rank(claim: ClaimColumns) -> tuple[bool, str, float, str, float]:
+        kind, value, text, peak = claim
+        unknown = -1.0
+        return (
+            *(kind is not None, kind or "", unknown if value is None else value),
+            *(text or "", unknown if peak is None else peak),
+        )
+
+    return max(one, other, key=rank)
 
 
 def _longer_list(

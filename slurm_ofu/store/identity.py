@@ -16,7 +16,7 @@ EPILOG_SECONDS: Final = 120.0  # and their epilogs run within this much of each 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRun:
-    """What tells one stored run of a (cluster, job id) from another."""
+    """What tells one stored run of a (cluster, job id) from another: its nodes' words, not accounting's."""
 
     run_id: int
     restart_count: int
@@ -29,8 +29,8 @@ class StoredRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """What a record says of the run it belongs to."""
+class Told:
+    """What a record tells of the run that it belongs to."""
 
     restart_count: int
     sluid: str | None
@@ -39,10 +39,10 @@ class Claim:
     end_epoch_s: float
 
 
-def claim_of(record: NodeRecord) -> Claim:
-    """The claim of a record. An epilog alone knows no start."""
+def told_by(record: NodeRecord) -> Told:
+    """What a record tells. An epilog alone knows no start."""
     start = record.start_epoch_s if record.job.restart_certain else None
-    return Claim(
+    return Told(
         restart_count=record.job.key.restart_count,
         sluid=record.job.key.sluid,
         uid=record.job.uid,
@@ -51,19 +51,19 @@ def claim_of(record: NodeRecord) -> Claim:
     )
 
 
-def certain_run(claim: Claim, runs: Iterable[StoredRun]) -> StoredRun | None:
+def certain_run(told: Told, runs: Iterable[StoredRun]) -> StoredRun | None:
     """The run of a record whose restart count is the prolog's; ``None``: a new incarnation."""
     fitting = [
         run
         for run in runs
         if run.restart_certain
-        and run.restart_count == claim.restart_count
-        and _same_life(claim, run, SAME_RUN_SECONDS)
+        and run.restart_count == told.restart_count
+        and _same_life(told, run, SAME_RUN_SECONDS)
     ]
-    return _nearest(claim, fitting)
+    return _nearest(told, fitting)
 
 
-def epilog_run(claim: Claim, runs: Iterable[StoredRun]) -> StoredRun | None:
+def epilog_run(told: Told, runs: Iterable[StoredRun]) -> StoredRun | None:
     """The certain run that a record of an epilog alone belongs to.
 
     Its restart count may be one too high (and its SLUID the next life's), so its end decides.
@@ -72,48 +72,48 @@ def epilog_run(claim: Claim, runs: Iterable[StoredRun]) -> StoredRun | None:
         run
         for run in runs
         if run.restart_certain
-        and run.restart_count <= claim.restart_count
-        and _same_user(claim, run)
-        and _gap_seconds(claim, run) <= EPILOG_SECONDS
+        and run.restart_count <= told.restart_count
+        and _same_user(told, run)
+        and _gap_seconds(told, run) <= EPILOG_SECONDS
     ]
-    return _nearest(claim, fitting)
+    return _nearest(told, fitting)
 
 
-def uncertain_run(claim: Claim, runs: Iterable[StoredRun]) -> StoredRun | None:
+def uncertain_run(told: Told, runs: Iterable[StoredRun]) -> StoredRun | None:
     """The run that only epilogs have spoken of, and that this epilog speaks of too."""
     fitting = [
         run
         for run in runs
         if not run.restart_certain
-        and run.restart_count == claim.restart_count
-        and _same_life(claim, run, EPILOG_SECONDS)
+        and run.restart_count == told.restart_count
+        and _same_life(told, run, EPILOG_SECONDS)
     ]
-    return _nearest(claim, fitting)
+    return _nearest(told, fitting)
 
 
-def _same_life(claim: Claim, run: StoredRun, widened_seconds: float) -> bool:
-    if claim.sluid is not None and run.sluid is not None:
-        return claim.sluid == run.sluid
-    return _gap_seconds(claim, run) <= widened_seconds and _same_user(claim, run)
+def _same_life(told: Told, run: StoredRun, widened_seconds: float) -> bool:
+    if told.sluid is not None and run.sluid is not None:
+        return told.sluid == run.sluid
+    return _gap_seconds(told, run) <= widened_seconds and _same_user(told, run)
 
 
-def _gap_seconds(claim: Claim, run: StoredRun) -> float:
+def _gap_seconds(told: Told, run: StoredRun) -> float:
     """Seconds between the two spans; 0 where they overlap."""
     start = run.end_epoch_s if run.start_epoch_s is None else run.start_epoch_s
-    return max(0.0, claim.start_epoch_s - run.end_epoch_s, start - claim.end_epoch_s)
+    return max(0.0, told.start_epoch_s - run.end_epoch_s, start - told.end_epoch_s)
 
 
-def _same_user(claim: Claim, run: StoredRun) -> bool:
-    return claim.uid is None or run.uid is None or claim.uid == run.uid
+def _same_user(told: Told, run: StoredRun) -> bool:
+    return told.uid is None or run.uid is None or told.uid == run.uid
 
 
-def _same_sluid(claim: Claim, run: StoredRun) -> bool:
-    return claim.sluid is not None and claim.sluid == run.sluid
+def _same_sluid(told: Told, run: StoredRun) -> bool:
+    return told.sluid is not None and told.sluid == run.sluid
 
 
-def _nearest(claim: Claim, runs: list[StoredRun]) -> StoredRun | None:
+def _nearest(told: Told, runs: list[StoredRun]) -> StoredRun | None:
     def distance(run: StoredRun) -> tuple[bool, float, float, int]:
-        apart = abs(run.end_epoch_s - claim.end_epoch_s)
-        return not _same_sluid(claim, run), _gap_seconds(claim, run), apart, -run.restart_count
+        apart = abs(run.end_epoch_s - told.end_epoch_s)
+        return not _same_sluid(told, run), _gap_seconds(told, run), apart, -run.restart_count
 
     return min(runs, key=distance, default=None)

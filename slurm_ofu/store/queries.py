@@ -24,7 +24,7 @@ _TOTALS: Final = """
 
 NODES: Final = "SELECT * FROM run_node WHERE run_id = ? ORDER BY node_name"
 GPUS: Final = """
-SELECT g.*, t.timeline_json AS timeline_json FROM run_gpu AS g
+SELECT g.*, t.timeline_json AS timeline_json FROM gpu_accounted AS g
 LEFT JOIN gpu_timeline AS t
     ON t.run_id = g.run_id AND t.node_name = g.node_name AND t.position = g.position
 WHERE g.run_id = ? ORDER BY g.node_name, g.position
@@ -40,7 +40,7 @@ def usage_query(group: str, where: str) -> str:
     """Sums per group: columns ``grp`` and those of UsageSums but its three tuples."""
     return f"""
     {_selected(group, where)},
-    g AS (SELECT run_id, {GPU_SUMS} FROM run_gpu
+    g AS (SELECT run_id, {GPU_SUMS} FROM gpu_accounted
           WHERE run_id IN (SELECT run_id FROM selected) GROUP BY run_id),
     n AS (SELECT run_id, {NODE_SUMS} FROM run_node
           WHERE run_id IN (SELECT run_id FROM selected) GROUP BY run_id),

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from slurm_ofu.errors import StoreBusy, StoreError
 from slurm_ofu.store.connection import connection, translated, user_version, wait_until
+from slurm_ofu.store.facts import claim_from
 from slurm_ofu.store.playback import journal_path, played_back
 from slurm_ofu.store.queries import COUNT, GPUS, NODES, labels_query, runs_query, usage_query
 from slurm_ofu.store.rows import HEALTH_FIELDS, gpu_from_row
@@ -71,10 +72,10 @@ class Reader:
             raise StoreError(f"{self.path}: no run with run_id {run_id}")
         return JobPage(
             row=rows[0],
-            nodes=tuple(_node_row(row) for row in _dicts(opened, NODES, [run_id])),
+            nodes=tuple(_node_row(row) for row in dicts(opened, NODES, [run_id])),
             gpus=tuple(
                 GpuRow(node_name=row["node_name"], totals=gpu_from_row(row))
-                for row in _dicts(opened, GPUS, [run_id])
+                for row in dicts(opened, GPUS, [run_id])
             ),
         )
 
@@ -129,7 +130,8 @@ class Reader:
         return blocked and journal_path(self.path).exists()
 
 
-def _dicts(opened: sqlite3.Connection, sql: str, parameters: _Parameters) -> list[dict[str, Any]]:
+def dicts(opened: sqlite3.Connection, sql: str, parameters: _Parameters) -> list[dict[str, Any]]:
+    """The rows of a query, by the names of its columns."""
     cursor = opened.execute(sql, parameters)
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor]
@@ -147,7 +149,7 @@ def _job_rows(opened: sqlite3.Connection, clause: str, parameters: _Parameters) 
     sums = _sums(opened, GROUPS["job"], clause, parameters)
     return [
         UsageRow(group=str(row["job_id"]), sums=sums[row["run_id"]], run=_run_row(row))
-        for row in _dicts(opened, runs_query(clause), parameters)
+        for row in dicts(opened, runs_query(clause), parameters)
     ]
 
 
@@ -161,7 +163,7 @@ def _sums(
             seen.update(() if word is None else (word,))
     return {
         row["grp"]: _usage_sums(row, *labels[row["grp"]])
-        for row in _dicts(opened, usage_query(group, clause), parameters)
+        for row in dicts(opened, usage_query(group, clause), parameters)
     }
 
 
@@ -211,16 +213,32 @@ def _run_row(row: dict[str, Any]) -> RunRow:
         exit_code=row["exit_code"],
         start_epoch_s=row["start_epoch_s"],
         end_epoch_s=row["end_epoch_s"],
+        qos=row["qos"],
+        array_job_id=row["array_job_id"],
+        array_task_id=row["array_task_id"],
+        het_job_id=row["het_job_id"],
+        het_offset=row["het_offset"],
+        submit_epoch_s=row["submit_epoch_s"],
+        elapsed_seconds=row["elapsed_seconds"],
+        suspended_seconds=row["suspended_seconds"],
+        slurm_gpu_count=row["slurm_gpu_count"],
+        accounted=bool(row["accounted"]),
+        heard=bool(row["heard"]),
+        claim=claim_from(
+            (row["claim_kind"], row["claim_value"], row["claim_text"], row["claim_peak_tflops"]),
+            row["claim_source"],
+        ),
     )
 
 
 def _node_row(row: dict[str, Any]) -> NodeRow:
+    accounted = row["accounted_seconds"]
     return NodeRow(
         node_name=row["node_name"],
         reason=row["reason"],
         gpu_count=row["gpu_count"],
         gpu_count_assumed=bool(row["gpu_count_assumed"]),
-        allocated_seconds=row["allocated_seconds"],
+        allocated_seconds=row["allocated_seconds"] if accounted is None else accounted,
         start_epoch_s=row["start_epoch_s"],
         end_epoch_s=row["end_epoch_s"],
         health=SamplerHealth(**{name: row[name] for name in HEALTH_FIELDS}),

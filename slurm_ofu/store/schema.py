@@ -190,9 +190,128 @@ _INDEXES_1: Final = (
     "CREATE INDEX quarter_hour_by_start ON quarter_hour (start_epoch_s)",
 )
 
+_CLAIM_KINDS_2: Final = "'mfu', 'tflops'"
+_CLAIM_2: Final = (
+    _one_of("claim_kind", _CLAIM_KINDS_2),
+    _amount("claim_value"),
+    _text("claim_text"),
+    _amount("claim_peak_tflops"),
+)
+
+# What the nodes told of a run: the identity of a record rests on it, and what Slurm's accounting adds to
+# table run can be taken back. A run without a row here is known from accounting alone.
+_RUN_TOLD_2: Final = f"""
+CREATE TABLE run_told (
+    run_id INTEGER PRIMARY KEY REFERENCES run (run_id) ON DELETE CASCADE ON UPDATE CASCADE,
+    {_signed("start_epoch_s")},
+    {_signed("end_epoch_s")} NOT NULL,
+    {_text("sluid")},
+    {_text("user_name")},
+    {_count("uid")},
+    {_text("account")},
+    {_text("partition")},
+    {_text("node_list")},
+    {_count("node_count")},
+    {_text("comment")},
+    {_text("exit_code")},
+    {", ".join(_CLAIM_2)}
+)
+"""
+_FILL_RUN_TOLD_2: Final = """
+INSERT INTO run_told (run_id, start_epoch_s, end_epoch_s, sluid, user_name, uid, account, partition,
+    node_list, node_count, comment, exit_code)
+SELECT run_id, start_epoch_s, end_epoch_s, sluid, user_name, uid, account, partition,
+    node_list, node_count, comment, exit_code FROM run
+"""
+
+_ACCOUNTING_ROW_2: Final = f"""
+CREATE TABLE accounting_row (
+    {_text("cluster", null=False)},
+    {_count("job_id", null=False)},
+    {_count("submit_epoch_s", null=False)},
+    run_id INTEGER REFERENCES run (run_id) ON DELETE SET NULL ON UPDATE CASCADE,
+    {_count("start_epoch_s")},
+    {_count("end_epoch_s")},
+    {_count("elapsed_seconds", null=False)},
+    {_count("suspended_seconds", null=False)},
+    {_text("state", null=False)},
+    {_text("exit_code")},
+    {_text("user_name")},
+    {_count("uid")},
+    {_text("account")},
+    {_text("partition")},
+    {_text("qos")},
+    {_text("job_name")},
+    {_count("array_job_id")},
+    {_count("array_task_id")},
+    {_count("het_job_id")},
+    {_count("het_offset")},
+    {_text("node_list")},
+    {_count("node_count")},
+    {_count("gpu_count")},
+    {_count("restart_count")},
+    {_text("sluid")},
+    {_text("comment")},
+    {", ".join(_CLAIM_2)},
+    PRIMARY KEY (cluster, job_id, submit_epoch_s)
+)
+"""
+
+_ACCOUNTING_PROGRESS_2: Final = f"""
+CREATE TABLE accounting_progress (
+    {_text("cluster", null=False)} PRIMARY KEY,
+    {_signed("read_until_epoch_s")} NOT NULL
+)
+"""
+
+_WRITE_BACK_STATUS_2: Final = "'written', 'left_alone', 'superseded', 'failed'"
+_WRITE_BACK_2: Final = f"""
+CREATE TABLE write_back (
+    run_id INTEGER PRIMARY KEY REFERENCES run (run_id) ON DELETE CASCADE ON UPDATE CASCADE,
+    {_one_of("status", _WRITE_BACK_STATUS_2, null=False)},
+    {_text("field")},
+    {_text("token")},
+    {_count("attempts", null=False)},
+    {_signed("next_epoch_s")},
+    {_text("message")},
+    {_signed("updated_epoch_s")} NOT NULL
+)
+"""
+
+_RUN_COLUMNS_2: Final = (
+    _text("qos"),
+    _count("het_job_id"),
+    _count("het_offset"),
+    _signed("submit_epoch_s"),
+    _amount("elapsed_seconds"),
+    _amount("suspended_seconds"),
+    _count("slurm_gpu_count"),
+    f"{_flag('heard')} DEFAULT 1",
+    f"{_flag('accounted')} DEFAULT 0",
+    *_CLAIM_2,
+    _one_of("claim_source", "'epilog', 'accounting'"),
+)
+
+_INDEXES_2: Final = (
+    "CREATE INDEX run_by_array ON run (array_job_id, array_task_id) WHERE array_job_id IS NOT NULL",
+    "CREATE INDEX run_by_het ON run (het_job_id, het_offset) WHERE het_job_id IS NOT NULL",
+    "CREATE INDEX run_node_by_node ON run_node (node_name, end_epoch_s)",
+    "CREATE INDEX accounting_row_by_run ON accounting_row (run_id)",
+)
+
 #: (name, statements) in the order in which they are applied.
 MIGRATIONS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("0001_runs", (_RUN_1, _RUN_NODE_1, _RUN_GPU_1, _GPU_TIMELINE_1, _QUARTER_HOUR_1, *_INDEXES_1)),
+    (
+        "0002_accounting",
+        (
+            *(_RUN_TOLD_2, _FILL_RUN_TOLD_2, _ACCOUNTING_ROW_2, _ACCOUNTING_PROGRESS_2, _WRITE_BACK_2),
+            *(f"ALTER TABLE run ADD COLUMN {column}" for column in _RUN_COLUMNS_2),
+            f"ALTER TABLE run_node ADD COLUMN {_amount('accounted_seconds')}",
+            f"ALTER TABLE run_node ADD COLUMN {_amount('accounted_suspended_seconds')}",
+            *_INDEXES_2,
+        ),
+    ),
 )
 
 #: Kept in ``PRAGMA user_version``: the number of migrations that a database has seen.

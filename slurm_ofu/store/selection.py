@@ -28,10 +28,31 @@ def where(selection: Selection) -> tuple[str, list[str | int | float]]:
         ("partition", selection.partitions),
         ("account", selection.accounts),
         ("cluster", selection.clusters),
-        ("job_id", selection.job_ids),
     )
     for column, values in lists:
         if values:
             clauses.append(f"{column} IN ({', '.join('?' * len(values))})")
             parameters += values
-    return " AND ".join(clauses) or "1", parameters
+    jobs, job_parameters = _jobs(selection)
+    return " AND ".join(clauses + jobs) or "1", parameters + job_parameters
+
+
+def _jobs(selection: Selection) -> tuple[list[str], list[str | int | float]]:
+    """Any of the jobs asked for: by raw id or that of a whole, by task, by component."""
+    clauses: list[str] = []
+    parameters: list[str | int | float] = []
+    for column in ("job_id", "array_job_id", "het_job_id") if selection.job_ids else ():
+        clauses.append(f"{column} IN ({', '.join('?' * len(selection.job_ids))})")
+        parameters += selection.job_ids
+    for whole, part, pairs in (
+        ("array_job_id", "array_task_id", selection.array_tasks),
+        ("het_job_id", "het_offset", selection.het_components),
+    ):
+        if pairs:  # the first condition is for the index
+            listed = ", ".join(["(?, ?)"] * len(pairs))
+            clauses.append(
+                f"{whole} IN ({', '.join('?' * len(pairs))}) AND ({whole}, {part}) IN (VALUES {listed})"
+            )
+            parameters += [first for first, _ in pairs]
+            parameters += [number for pair in pairs for number in pair]
+    return [f"({' OR '.join(clauses)})"] if clauses else [], parameters

@@ -1,79 +1,245 @@
-"""What follows from the rows of a run once they are written: silent nodes, assumptions, numbering."""
+"""What follows from records and rows once they are written: the runs of one job id brought in order."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from slurm_ofu.store.runs import DELETE_NODE, NodeNames
+from slurm_ofu.store.accounting import rows_of_job, set_links
+from slurm_ofu.store.assumed import StoredNode, silent_nodes, unheard_nodes
+from slurm_ofu.store.completing import (
+    COLUMN_NAMES,
+    RunColumns,
+    ToldFacts,
+    as_row,
+    completed_columns,
+    told_columns,
+)
+from slurm_ofu.store.facts import FACT_NAMES, Facts
+from slurm_ofu.store.linking import Pairs, ToldRun, link
+from slurm_ofu.store.lives import Life, NodeShare, StoredRow, lives_of, node_shares
+from slurm_ofu.store.nodes import settle_nodes, stored_nodes
+from slurm_ofu.store.runs import NEXT_INCARNATION, NodeNames
 
-_DELETE_UNHEARD: Final = """
-DELETE FROM run WHERE run_id = ? AND NOT EXISTS
-    (SELECT 1 FROM run_node AS n WHERE n.run_id = run.run_id AND n.gpu_count_assumed = 0)
+JobKey = tuple[str, int]  # cluster, job id
+
+_DELETE_RUN: Final = "DELETE FROM run WHERE run_id = ?"
+_RUNS: Final = f"""
+SELECT r.run_id, r.restart_count, r.restart_certain, r.incarnation,
+    {", ".join(f"r.{name}" for name in COLUMN_NAMES)},
+    t.start_epoch_s, t.end_epoch_s, {", ".join(f"t.{name}" for name in FACT_NAMES)}
+FROM run AS r LEFT JOIN run_told AS t ON t.run_id = r.run_id WHERE r.cluster = ? AND r.job_id = ?
+ORDER BY r.run_id
 """
-_RUN: Final = "SELECT cluster, job_id, restart_count, node_list FROM run WHERE run_id = ?"
-_NODES: Final = "SELECT node_name, gpu_count_assumed FROM run_node WHERE run_id = ?"
-_INSERT_SILENT: Final = """
-INSERT INTO run_node (run_id, node_name, reason, gpu_count_assumed, allocated_seconds_assumed,
-    tick_count, missed_ticks, late_max_seconds, wall_step_seconds, software_version, fingerprint)
-VALUES (?, ?, 'not_delivered', 1, 1, 0, 0, 0.0, 0.0, '', 0)
+_CREATE_SILENT: Final = """
+INSERT INTO run (cluster, job_id, restart_count, incarnation, restart_certain, end_epoch_s, heard,
+    first_heard_epoch_s, updated_epoch_s)
+VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?)
 """
-_HEARD: Final = """
-SELECT AVG(gpu_count), MAX(CASE allocated_seconds_assumed WHEN 0 THEN allocated_seconds END)
-FROM run_node WHERE run_id = ? AND gpu_count_assumed = 0
-"""
-_ASSUME_GPU_COUNT: Final = """
-UPDATE run_node SET gpu_count = :gpu_count
-WHERE run_id = :run_id AND gpu_count_assumed = 1 AND gpu_count IS NOT :gpu_count
-"""
-_ASSUME_ALLOCATED: Final = """
-UPDATE run_node SET
-    allocated_seconds = :seconds,
-    assumed_gpu_seconds = NULLIF(:seconds * (gpu_count - (SELECT COUNT(g.allocated_seconds) FROM run_gpu AS g
-        WHERE g.run_id = run_node.run_id AND g.node_name = run_node.node_name)), 0.0)
-WHERE run_id = :run_id AND allocated_seconds_assumed = 1 AND (
-    allocated_seconds IS NOT :seconds
-    OR assumed_gpu_seconds IS NOT NULLIF(:seconds * (gpu_count - (SELECT COUNT(g.allocated_seconds)
-        FROM run_gpu AS g WHERE g.run_id = run_node.run_id AND g.node_name = run_node.node_name)), 0.0))
-"""
-_INCARNATIONS: Final = """
-SELECT run_id, incarnation FROM run WHERE cluster = ? AND job_id = ? AND restart_count = ?
-ORDER BY COALESCE(start_epoch_s, end_epoch_s), restart_certain DESC, sluid, uid, run_id
+_SET_COLUMNS: Final = f"""
+UPDATE run SET {", ".join(f"{name} = ?" for name in COLUMN_NAMES)}, updated_epoch_s = ? WHERE run_id = ?
 """
 _SET_INCARNATION: Final = "UPDATE run SET incarnation = ? WHERE run_id = ?"
 
 
-def settle(opened: sqlite3.Connection, run_ids: Iterable[int], node_names: NodeNames) -> None:
-    """Bring these runs in order."""
-    keys = set()
-    for run_id in sorted(run_ids):
-        found = opened.execute(_RUN, (run_id,)).fetchone()
-        if found is None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """One run as it is stored. ``told`` is None where Slurm's accounting alone knows it."""
+
+    run_id: int
+    restart_count: int
+    restart_certain: bool
+    incarnation: int
+    columns: RunColumns
+    told: ToldFacts | None
+
+
+def settle(
+    opened: sqlite3.Connection,
+    jobs: Mapping[JobKey, Collection[int]],
+    node_names: NodeNames,
+    now_epoch_s: float,
+) -> None:
+    """Bring these job ids in order; of each, the runs that a record has changed."""
+    for job, touched in sorted(jobs.items()):
+        _settle_job(opened, job, touched, node_names, now_epoch_s)
+
+
+def _settle_job(
+    opened: sqlite3.Connection, job: JobKey, touched: Collection[int], node_names: NodeNames, now: float
+) -> None:
+    nodes = {run_id: stored_nodes(opened, run_id) for run_id in sorted(touched)}
+    opened.executemany(_DELETE_RUN, [(run_id,) for run_id, its in nodes.items() if not _heard(its)])
+    runs, rows = _runs_of_job(opened, job), rows_of_job(opened, *job)
+    lives = lives_of(rows)
+    pairs = link(lives, [_told_run(run, run.told) for run in runs if run.told is not None])
+    shares = {life.first.submit_epoch_s: node_shares(life, node_names) for life in lives if life.final}
+    if rows:
+        runs, gone = _settle_silent(opened, job, lives, runs, pairs, shares, now)
+        _settle_links(opened, rows, pairs, gone)
+    settled = []
+    for run in runs:
+        life = pairs.get(run.run_id)
+        final = life if life is not None and life.final else None
+        columns = _columns(run, final)
+        settled.append((run, columns))
+        changed = columns != run.columns or run.run_id in touched
+        if rows or run.run_id in touched:
+            its = nodes[run.run_id] if run.run_id in nodes else stored_nodes(opened, run.run_id)
+            changed |= _settle_nodes(opened, run, its, final, shares, node_names)
+        if changed:
+            opened.execute(_SET_COLUMNS, (*as_row(columns), now, run.run_id))
+    _number(opened, settled)
+
+
+def _heard(nodes: Mapping[str, StoredNode]) -> bool:
+    return any(not node.gpu_count_assumed for node in nodes.values())
+
+
+def _runs_of_job(opened: sqlite3.Connection, job: JobKey) -> list[_Run]:
+    runs = []
+    for run_id, restart_count, certain, incarnation, *values in opened.execute(_RUNS, job).fetchall():
+        columns, (start, end, *facts) = values[: len(COLUMN_NAMES)], values[len(COLUMN_NAMES) :]
+        told = None if end is None else ToldFacts(start_epoch_s=start, end_epoch_s=end, facts=Facts(*facts))
+        runs.append(
+            _Run(
+                run_id=run_id,
+                restart_count=restart_count,
+                restart_certain=bool(certain),
+                incarnation=incarnation,
+                columns=RunColumns(**dict(zip(COLUMN_NAMES, columns, strict=True))),
+                told=told,
+            )
+        )
+    return runs
+
+
+def _told_run(run: _Run, told: ToldFacts) -> ToldRun:
+    return ToldRun(
+        run_id=run.run_id,
+        restart_count=run.restart_count,
+        restart_certain=run.restart_certain,
+        sluid=told.facts.sluid,
+        uid=told.facts.uid,
+        user=told.facts.user_name,
+        start_epoch_s=told.start_epoch_s,
+        end_epoch_s=told.end_epoch_s,
+    )
+
+
+def _settle_silent(
+    opened: sqlite3.Connection,
+    job: JobKey,
+    lives: Sequence[Life],
+    runs: Sequence[_Run],
+    pairs: Pairs,
+    shares: Mapping[int, Mapping[str, NodeShare]],
+    now: float,
+) -> tuple[list[_Run], set[int]]:
+    """A run for each life that is over, had GPUs, and that no node spoke of; added to ``pairs``.
+
+    All runs there are then, and the numbers of those that are no more.
+    """
+    linked = {id(life) for life in pairs.values()}
+    unheard = [
+        life
+        for life in lives
+        if life.final and life.gpu_count and id(life) not in linked and shares[life.first.submit_epoch_s]
+    ]
+    silent = {run.run_id: run for run in runs if run.told is None}
+    kept = [run for run in runs if run.told is not None]
+    new = []
+    for life in unheard:
+        run = silent.get(life.segments[0].run_id or 0)
+        if run is not None and (run.restart_count, run.restart_certain) == _restart(life):
+            kept.append(silent.pop(run.run_id))
+            pairs[run.run_id] = life
+        else:
+            new.append(life)
+    opened.executemany(_DELETE_RUN, [(run_id,) for run_id in silent])
+    for life in new:
+        run = _create_silent(opened, job, life, now)
+        kept.append(run)
+        pairs[run.run_id] = life
+    return kept, set(silent)
+
+
+def _settle_links(
+    opened: sqlite3.Connection, rows: Sequence[StoredRow], pairs: Pairs, gone: Collection[int]
+) -> None:
+    """Note of each row which run it belongs to. The number of a run that is gone may be another's now."""
+    linked = {id(one): run_id for run_id, life in pairs.items() for one in life.segments}
+    before = {id(one): None if one.run_id in gone else one.run_id for one in rows}
+    set_links(
+        opened,
+        [(one.row, linked.get(id(one))) for one in rows if before[id(one)] != linked.get(id(one))],
+    )
+
+
+def _restart(life: Life) -> tuple[int, bool]:
+    """The restart count of a life, and whether Slurm says it."""
+    count = life.first.restart_count
+    return (life.number, False) if count is None else (count, True)
+
+
+def _create_silent(opened: sqlite3.Connection, job: JobKey, life: Life, now: float) -> _Run:
+    assert life.end_epoch_s is not None
+    restart_count, certain = _restart(life)
+    incarnation = opened.execute(NEXT_INCARNATION, (*job, restart_count)).fetchone()[0]
+    end = float(life.end_epoch_s)
+    row = (*job, restart_count, incarnation, int(certain), end, now, now)
+    run_id = opened.execute(_CREATE_SILENT, row).lastrowid
+    assert run_id is not None
+    return _Run(
+        run_id=run_id,
+        restart_count=restart_count,
+        restart_certain=certain,
+        incarnation=incarnation,
+        columns=RunColumns(end_epoch_s=end),
+        told=None,
+    )
+
+
+def _columns(run: _Run, life: Life | None) -> RunColumns:
+    if life is not None:
+        return completed_columns(run.told, life)
+    assert run.told is not None
+    return told_columns(run.told)
+
+
+def _settle_nodes(
+    opened: sqlite3.Connection,
+    run: _Run,
+    stored: Mapping[str, StoredNode],
+    life: Life | None,
+    shares: Mapping[int, Mapping[str, NodeShare]],
+    node_names: NodeNames,
+) -> bool:
+    its = {} if life is None else shares[life.first.submit_epoch_s]
+    if run.told is None:
+        silent = unheard_nodes(its)
+    else:
+        text = run.told.facts.node_list
+        listed = None if text is None else node_names(text)
+        silent = silent_nodes(stored, listed, its, None if life is None else life.gpu_count)
+    return settle_nodes(opened, run.run_id, stored, silent, its)
+
+
+def _number(opened: sqlite3.Connection, runs: Sequence[tuple[_Run, RunColumns]]) -> None:
+    """Number the incarnations of each restart count by their start, whichever was heard of first."""
+
+    def order(one: tuple[_Run, RunColumns]) -> tuple[float, bool, str, int, bool, int]:
+        run, its = one
+        begin = its.end_epoch_s if its.start_epoch_s is None else its.start_epoch_s
+        uid = -1 if its.uid is None else its.uid
+        return begin, not run.restart_certain, its.sluid or "", uid, run.told is None, run.run_id
+
+    by_count: dict[int, list[_Run]] = {}
+    for run, _ in sorted(runs, key=order):
+        by_count.setdefault(run.restart_count, []).append(run)
+    for its in by_count.values():
+        if [run.incarnation for run in its] == list(range(len(its))):
             continue
-        *key, node_list = found
-        keys.add(tuple(key))
-        if not opened.execute(_DELETE_UNHEARD, (run_id,)).rowcount:
-            _settle_nodes(opened, run_id, () if node_list is None else node_names(node_list))
-    for cluster, job_id, restart_count in sorted(keys):
-        _number(opened, cluster, job_id, restart_count)
-
-
-def _settle_nodes(opened: sqlite3.Connection, run_id: int, listed: tuple[str, ...]) -> None:
-    """A row for each listed node that was not heard, and what we assume of nodes that do not say."""
-    stored = dict(opened.execute(_NODES, (run_id,)).fetchall())
-    silent = dict.fromkeys(name for name in listed if name not in stored)
-    stale = {name for name, assumed in stored.items() if assumed} - set(listed)
-    opened.executemany(_INSERT_SILENT, [(run_id, name) for name in silent])
-    opened.executemany(DELETE_NODE, [(run_id, name) for name in stale])
-    gpu_count, seconds = opened.execute(_HEARD, (run_id,)).fetchone()
-    opened.execute(_ASSUME_GPU_COUNT, {"run_id": run_id, "gpu_count": gpu_count})
-    opened.execute(_ASSUME_ALLOCATED, {"run_id": run_id, "seconds": seconds})
-
-
-def _number(opened: sqlite3.Connection, cluster: str, job_id: int, restart_count: int) -> None:
-    """Number the incarnations of a key by their start, whichever was heard of first."""
-    stored = opened.execute(_INCARNATIONS, (cluster, job_id, restart_count)).fetchall()
-    if [incarnation for _, incarnation in stored] == list(range(len(stored))):
-        return
-    above = max(incarnation for _, incarnation in stored) + 1
-    for first in (above, 0):  # in two steps, since the key is unique at every moment
-        opened.executemany(_SET_INCARNATION, [(first + at, run_id) for at, (run_id, _) in enumerate(stored)])
+        above = max(run.incarnation for run in its) + 1
+        for first in (above, 0):  # in two steps, since the key is unique at every moment
+            opened.executemany(_SET_INCARNATION, [(first + at, run.run_id) for at, run in enumerate(its)])

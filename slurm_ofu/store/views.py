@@ -6,7 +6,9 @@ wants a ratio divides one sum by another.
 
 from typing import Final
 
-# Over the rows of run_gpu of one run. GPUs of one run swing together: their errors add linearly,
+from slurm_ofu.store.charged import GPU_ACCOUNTED
+
+# Over the rows of gpu_accounted of one run. GPUs of one run swing together: their errors add linearly,
 # hence the square of the sum. Behind that sum stand the fewest degrees of freedom of any of them.
 GPU_SUMS: Final = """
     SUM(allocated_seconds) AS gpu_allocated_seconds,
@@ -24,14 +26,19 @@ GPU_SUMS: Final = """
     SUM(energy_joules) AS energy_joules
 """
 
-# Over the rows of run_node of one run. assumed_gpu_seconds is what no row of run_gpu accounts for. On a
-# node of unknown time, the time of those GPUs is unknown that do not say themselves.
+# Over the rows of run_node of one run. What no row of run_gpu accounts for: on a node of which Slurm's
+# accounting says the time, its other GPUs times that; else what was assumed. On a node of unknown time, the
+# time of those GPUs is unknown that do not say themselves.
 NODE_SUMS: Final = """
     SUM(gpu_count) AS gpu_count,
-    SUM(CASE WHEN allocated_seconds IS NULL THEN gpu_count - (SELECT COUNT(g.allocated_seconds)
+    SUM(CASE WHEN accounted_seconds IS NULL AND allocated_seconds IS NULL
+        THEN gpu_count - (SELECT COUNT(g.allocated_seconds)
         FROM run_gpu AS g WHERE g.run_id = run_node.run_id AND g.node_name = run_node.node_name) ELSE 0.0 END)
         AS gpu_count_unknown_time,
-    SUM(assumed_gpu_seconds) AS assumed_gpu_seconds
+    SUM(CASE WHEN accounted_seconds IS NULL THEN assumed_gpu_seconds
+        ELSE accounted_seconds * (gpu_count - (SELECT COUNT(*)
+        FROM run_gpu AS g WHERE g.run_id = run_node.run_id AND g.node_name = run_node.node_name)) END)
+        AS assumed_gpu_seconds
 """
 
 # One run, from the two above (g and n).
@@ -55,10 +62,11 @@ RUN_SUMS: Final = """
     g.energy_joules AS energy_joules
 """
 
-VIEW_NAMES: Final = ("run_sums", "run_gpu_sums", "run_node_sums")
+VIEW_NAMES: Final = ("run_sums", "run_gpu_sums", "run_node_sums", "gpu_accounted")
 
 VIEWS: Final = (
-    f"CREATE VIEW run_gpu_sums AS SELECT run_id, {GPU_SUMS} FROM run_gpu GROUP BY run_id",
+    f"CREATE VIEW gpu_accounted AS {GPU_ACCOUNTED}",
+    f"CREATE VIEW run_gpu_sums AS SELECT run_id, {GPU_SUMS} FROM gpu_accounted GROUP BY run_id",
     f"CREATE VIEW run_node_sums AS SELECT run_id, {NODE_SUMS} FROM run_node GROUP BY run_id",
     f"""
     CREATE VIEW run_sums AS SELECT r.run_id AS run_id, r.cluster AS cluster, r.job_id AS job_id,

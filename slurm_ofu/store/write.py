@@ -8,15 +8,17 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from slurm_ofu.errors import OfuError, RecordRefused, StoreBusy, StoreError, StoreMissing
+from slurm_ofu.store.accounting import read_until, set_read_until, take_row
 from slurm_ofu.store.connection import connection, translated, user_version, wait_until
 from slurm_ofu.store.facts import facts_of
-from slurm_ofu.store.identity import StoredRun, certain_run, claim_of, epilog_run, uncertain_run
+from slurm_ofu.store.identity import StoredRun, certain_run, epilog_run, told_by, uncertain_run
 from slurm_ofu.store.lock import writers_lock
 from slurm_ofu.store.rows import (
     INSERT_GPU,
@@ -37,8 +39,10 @@ from slurm_ofu.store.runs import (
     stored_quality,
 )
 from slurm_ofu.store.schema import EXIT_BUSY, SCHEMA_VERSION
-from slurm_ofu.store.settle import settle
-from slurm_ofu.values import NodeRecord
+from slurm_ofu.store.settle import JobKey, settle
+from slurm_ofu.values import AccountingRow, Claim, NodeRecord, Taken
+
+_Answer = TypeVar("_Answer")
 
 # As ``python -I -m slurm_ofu.store.migrate``, from wherever this very package was loaded.
 _MIGRATE: Final = """
@@ -61,7 +65,8 @@ class SqliteStore:
     """The accounting database at ``path``, made when first written to.
 
     ``group`` may read it, or everybody if ``world_readable``. Waits up to ``wait_seconds`` for other
-    writers and readers. ``expand_hostlist`` turns a Slurm host list into node names.
+    writers and readers. ``expand_hostlist`` turns a Slurm host list into node names, ``claim_of`` a comment
+    in Slurm's accounting into what the job claims there.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class SqliteStore:
         wait_seconds: float,
         expand_hostlist: Callable[[str], tuple[str, ...]],
         now: Callable[[], float] = time.time,
+        claim_of: Callable[[str], Claim | None] = lambda _comment: None,
     ) -> None:
         self.path = Path(path)
         self.group = group
@@ -80,6 +86,7 @@ class SqliteStore:
         self.wait_seconds = wait_seconds
         self._node_names = _forgiving(expand_hostlist)
         self._now = now
+        self._claim_of = claim_of
 
     def write(self, records: Sequence[NodeRecord]) -> None:
         """Store records: all of them or, when it raises, none.
@@ -87,11 +94,25 @@ class SqliteStore:
         Writing a record again changes nothing. Raises StoreBusy where trying again later may help,
         RecordRefused where one of them is never taken, StoreError where none can be.
         """
-        deadline = time.monotonic() + self.wait_seconds
-        if records and not self._written(records, deadline):
-            self.migrate(deadline)
-            if not self._written(records, deadline):
-                raise StoreError(f"{self.path}: still has an old schema after its upgrade")
+        if records:
+            self._transact(lambda opened: self._take_all(opened, records))
+
+    def take_accounting(self, rows: Sequence[AccountingRow]) -> Taken:
+        """Store rows of Slurm's own accounting, and complete the runs that they are about.
+
+        Storing a row again changes nothing. Raises as :meth:`write` does, but no row is refused with others.
+        """
+        if not rows:
+            return Taken()
+        return self._transact(lambda opened: self._take_rows(opened, rows))
+
+    def read_until(self, cluster: str) -> float | None:
+        """Up to when a cluster's accounting was read; ``None``: never."""
+        return self._transact(lambda opened: read_until(opened, cluster))
+
+    def set_read_until(self, cluster: str, epoch_s: float) -> None:
+        """Note up to when it was read. It never goes back."""
+        self._transact(lambda opened: set_read_until(opened, cluster, epoch_s))
 
     def migrate(self, deadline: float) -> None:
         """Create or upgrade the database, in a child process."""
@@ -117,8 +138,19 @@ class SqliteStore:
         options = [*group, *world, "--wait", str(wait_seconds), "--", str(self.path)]
         return [sys.executable, "-I", "-c", _MIGRATE, root, *options]
 
-    def _written(self, records: Sequence[NodeRecord], deadline: float) -> bool:
-        """Store records under the writers' lock. False: the database is missing or too old."""
+    def _transact(self, action: Callable[[sqlite3.Connection], _Answer]) -> _Answer:
+        """Do it in one transaction, on a database of this version."""
+        deadline = time.monotonic() + self.wait_seconds
+        done = self._attempt(action, deadline)
+        if not done:
+            self.migrate(deadline)
+            done = self._attempt(action, deadline)
+        if not done:
+            raise StoreError(f"{self.path}: still has an old schema after its upgrade")
+        return done[0]
+
+    def _attempt(self, action: Callable[[sqlite3.Connection], _Answer], deadline: float) -> list[_Answer]:
+        """The action's answer, given under the writers' lock. []: the database is missing or too old."""
         try:
             with (
                 writers_lock(self.path, deadline),
@@ -132,42 +164,58 @@ class SqliteStore:
                         f"{self.path}: made by a newer slurm-ofu (schema {version}; this one knows"
                         f" {SCHEMA_VERSION}): upgrade slurm-ofu on this host"
                     )
-                if version == SCHEMA_VERSION:
-                    with _transaction(opened, deadline):
-                        self._take_all(opened, records)
-                return version == SCHEMA_VERSION
+                if version < SCHEMA_VERSION:
+                    return []
+                with _transaction(opened, deadline):
+                    return [action(opened)]
         except StoreMissing:
-            return False
+            return []
 
     def _take_all(self, opened: sqlite3.Connection, records: Sequence[NodeRecord]) -> None:
-        touched: set[int] = set()
+        jobs: dict[JobKey, set[int]] = {}
         for record in records:
+            key = record.job.key
             try:
-                touched |= self._take(opened, record)
+                jobs.setdefault((key.cluster, key.job_id), set()).update(self._take(opened, record))
             except (*_REFUSALS, OverflowError, ValueError, StoreError) as error:
-                key = record.job.key
                 raise RecordRefused(
                     f"{self.path}: refuses the record of job {key.job_id} ({key.cluster}) on"
                     f" {record.node_name}: {error}"
                 ) from error
-        settle(opened, touched, self._node_names)
+        settle(opened, jobs, self._node_names, self._now())
 
     def _take(self, opened: sqlite3.Connection, record: NodeRecord) -> set[int]:
         """Store one record; the runs to settle."""
-        cluster, job_id, now = record.job.key.cluster, record.job.key.job_id, self._now()
-        run_id = self._run_id(opened, record, now)
-        stored = stored_quality(opened, run_id, record.node_name)
+        run_id = self._run_id(opened, record)
+        present, stored = stored_quality(opened, run_id, record.node_name)
         rows = node_rows(run_id, record)
         if stored is None or rows.quality >= stored:
-            _replace_node(opened, run_id, record.node_name, rows)
-        set_span(opened, run_id, now)
-        moved = rehome(opened, cluster, job_id) if record.job.restart_certain else set()
+            if present:
+                opened.execute(DELETE_NODE, (run_id, record.node_name))  # with its GPUs and quarter hours
+            _insert_node(opened, rows)
+        set_span(opened, run_id)
+        key = record.job.key
+        moved = rehome(opened, key.cluster, key.job_id) if record.job.restart_certain else set()
         for touched in moved:
-            set_span(opened, touched, now)
+            set_span(opened, touched)
         return moved | {run_id}
 
-    def _run_id(self, opened: sqlite3.Connection, record: NodeRecord, now: float) -> int:
-        """The run that a record belongs to, knowing now what the record says of the job."""
+    def _take_rows(self, opened: sqlite3.Connection, rows: Sequence[AccountingRow]) -> Taken:
+        jobs: dict[JobKey, set[int]] = {}
+        fates: Counter[str] = Counter()
+        for row in rows:
+            try:
+                fate = take_row(opened, row, self._claim_of)
+            except (*_REFUSALS, OverflowError):
+                fate = "refused"
+            fates[fate] += 1
+            if fate == "changed":
+                jobs.setdefault((row.cluster, row.job_id), set())
+        settle(opened, jobs, self._node_names, self._now())
+        return Taken(**fates)
+
+    def _run_id(self, opened: sqlite3.Connection, record: NodeRecord) -> int:
+        """The run that a record belongs to, knowing now what the record tells of the job."""
         key, certain, facts = record.job.key, record.job.restart_certain, facts_of(record)
         run = _run_of(record, runs_of_job(opened, key.cluster, key.job_id))
         if run is None:
@@ -175,10 +223,10 @@ class SqliteStore:
                 opened,
                 cluster=key.cluster,
                 job_id=key.job_id,
-                claim=claim_of(record),
+                told=told_by(record),
                 certain=certain,
                 facts=facts,
-                now_epoch_s=now,
+                now_epoch_s=self._now(),
             )
         if certain == run.restart_certain:  # an epilog alone adds nothing to what a prolog said
             join_facts(opened, run.run_id, facts, self._node_names)
@@ -186,14 +234,13 @@ class SqliteStore:
 
 
 def _run_of(record: NodeRecord, runs: list[StoredRun]) -> StoredRun | None:
-    claim = claim_of(record)
+    told = told_by(record)
     if record.job.restart_certain:
-        return certain_run(claim, runs)
-    return epilog_run(claim, runs) or uncertain_run(claim, runs)
+        return certain_run(told, runs)
+    return epilog_run(told, runs) or uncertain_run(told, runs)
 
 
-def _replace_node(opened: sqlite3.Connection, run_id: int, node_name: str, rows: NodeRows) -> None:
-    opened.execute(DELETE_NODE, (run_id, node_name))  # with its GPUs and quarter hours
+def _insert_node(opened: sqlite3.Connection, rows: NodeRows) -> None:
     opened.execute(INSERT_NODE, rows.node)
     opened.executemany(INSERT_GPU, rows.gpus)
     opened.executemany(INSERT_TIMELINE, rows.timelines)

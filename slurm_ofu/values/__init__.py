@@ -13,15 +13,21 @@ said otherwise. Monotonic times (``*_ns``) are CLOCK_BOOTTIME; ``*_epoch_s`` are
 from slurm_ofu.values.counting import DeviceIdentity, Estimator, Interval, Reading, Reason, Sample
 from slurm_ofu.values.jobs import AccountingRow, Claim, ClaimKind, ClaimSource, HookFacts, Job, RunKey
 from slurm_ofu.values.reported import (
+    CoveredRuns,
     Figures,
     GpuRow,
     GroupBy,
     JobPage,
     NodeRow,
+    ReconciledRun,
+    Reconciliation,
+    ReportingNode,
     RunRow,
     Selection,
+    Taken,
     UsageRow,
     UsageSums,
+    WaitingRun,
 )
 from slurm_ofu.values.site import (
     AccountingConfig,
@@ -48,6 +54,7 @@ __all__ = [
     "ClusterConfig",
     "CollectorConfig",
     "Config",
+    "CoveredRuns",
     "DeviceIdentity",
     "Estimator",
     "Figures",
@@ -64,6 +71,9 @@ __all__ = [
     "QuarterSums",
     "Reading",
     "Reason",
+    "ReconciledRun",
+    "Reconciliation",
+    "ReportingNode",
     "RunKey",
     "RunRow",
     "Sample",
@@ -71,8 +81,10 @@ __all__ = [
     "SamplerHealth",
     "Selection",
     "SigningConfig",
+    "Taken",
     "Timeline",
     "UsageRow",
     "UsageSums",
+    "WaitingRun",
     "WriteBackConfig",
 ]

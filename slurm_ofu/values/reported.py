@@ -144,3 +144,76 @@ class JobPage:
     row: UsageRow
     nodes: tuple[NodeRow, ...]
     gpus: tuple[GpuRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What became of rows of Slurm's accounting that were handed to the accounting database."""
+
+    changed: int = 0  # new, or saying something new
+    known: int = 0  # there already
+    ignored: int = 0  # neither with GPUs nor of a job id that a run has
+    refused: int = 0  # not such as the database can hold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingRun:
+    """A run whose row in Slurm's accounting has not come."""
+
+    cluster: str
+    job_id: int
+    start_epoch_s: float | None
+    end_epoch_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconciledRun:
+    """A run at which something is amiss between the nodes' records and Slurm's accounting."""
+
+    run_id: int
+    job_id: int
+    restart_count: int
+    user: str | None
+    partition: str | None
+    state: str | None  # by Slurm's accounting, also of a row that is not over
+    start_epoch_s: float | None
+    end_epoch_s: float
+    gpu_count: float
+    allocated_seconds: float | None  # GPU-seconds
+    silent_nodes: tuple[str, ...]  # those with GPUs that were never heard from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoveredRuns:
+    """The runs of one partition with one dominating reason, and how much of their time has an OFU."""
+
+    partition: str | None
+    reason: str | None
+    run_count: int
+    run_count_with_ofu: int
+    gpu_count: float
+    gpu_count_unknown_time: float  # of these, how many the seconds leave out
+    ofu_covered_seconds: float  # GPU-seconds that have an OFU
+    unmeasured_seconds: float  # GPU-seconds allocated that have none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportingNode:
+    """One node that runs were on: of how many it reported, and when it last did (None: never)."""
+
+    node_name: str
+    heard_count: int
+    silent_count: int
+    last_heard_epoch_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciliation:
+    """The records of one cluster's nodes against its accounting, over one window."""
+
+    unaccounted: tuple[ReconciledRun, ...]  # heard, over, and not (or not over) in Slurm's accounting
+    silent: tuple[ReconciledRun, ...]  # known from Slurm's accounting alone
+    incomplete: tuple[ReconciledRun, ...]  # heard from some of their nodes
+    endless: tuple[ReconciledRun, ...]  # heard, but no epilog spoke: a node died, or its epilog was lost
+    coverage: tuple[CoveredRuns, ...]
+    nodes: tuple[ReportingNode, ...]

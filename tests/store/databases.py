@@ -10,21 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ofu.store.migrate import migrate
+from slurm_ofu.store.read import Reader
 from slurm_ofu.store.write import SqliteStore
+from slurm_ofu.values import RunRow, Selection, UsageRow
 from tests.store.records import expand
 
 Content = dict[str, list[tuple[Any, ...]]]
 
-# Everything but what depends on the order of arrival: run_id and the times of hearing.
-_RUN = """
-SELECT cluster, job_id, restart_count, incarnation, restart_certain, sluid, user_name, uid, account,
-    partition, node_list, node_count, comment, exit_code, start_epoch_s, end_epoch_s
-FROM run ORDER BY 1, 2, 3, 4
-"""
-_PART = """
-SELECT r.cluster, r.job_id, r.restart_count, r.incarnation, part.* FROM run AS r
-JOIN {table} AS part ON part.run_id = r.run_id
-"""
+# What depends on the order of arrival: run_id and the times of hearing.
+_ARRIVAL = ("run_id", "first_heard_epoch_s", "updated_epoch_s")
+_KEY = "r.cluster || ' ' || r.job_id || ' ' || r.restart_count || ' ' || r.incarnation"
+_PARTS = ("run", "run_told", "run_node", "run_gpu", "gpu_timeline", "quarter_hour", "accounting_row")
 
 
 def make_store(path: Path, *, wait_seconds: float = 20.0, made: bool = True) -> SqliteStore:
@@ -37,19 +33,33 @@ def make_store(path: Path, *, wait_seconds: float = 20.0, made: bool = True) -> 
 
 
 def content(path: Path) -> Content:
-    """All that the database says, in a fixed order."""
+    """All that the database says, in a fixed order; each row with the run that it belongs to."""
     with closing(sqlite3.connect(path)) as opened:
-        found: Content = {"run": opened.execute(_RUN).fetchall()}
-        for table in ("run_node", "run_gpu", "gpu_timeline", "quarter_hour"):
-            rows = opened.execute(_PART.format(table=table)).fetchall()
-            found[table] = sorted((row[:4] + row[5:] for row in rows), key=repr)  # without run_id
-        return found
+        return {table: _rows(opened, table) for table in _PARTS}
+
+
+def _rows(opened: sqlite3.Connection, table: str) -> list[tuple[Any, ...]]:
+    cursor = opened.execute(f"SELECT {_KEY}, part.* FROM {table} AS part LEFT JOIN run AS r USING (run_id)")
+    kept = [at for at, column in enumerate(cursor.description) if column[0] not in _ARRIVAL]
+    return sorted((tuple(row[at] for at in kept) for row in cursor), key=repr)
 
 
 def query(path: Path, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
     """The rows of one query."""
     with closing(sqlite3.connect(path)) as opened:
         return opened.execute(sql, parameters).fetchall()
+
+
+def rows(store: SqliteStore, selection: Selection | None = None) -> list[UsageRow]:
+    """The runs in the database, oldest first."""
+    return Reader(store.path).jobs(selection or Selection())
+
+
+def run_of(store: SqliteStore) -> RunRow:
+    """The only run in the database."""
+    (row,) = rows(store)
+    assert row.run is not None
+    return row.run
 
 
 class Child:

@@ -16,6 +16,7 @@ from slurm_ofu.store import migrate as migrate_module
 from slurm_ofu.store.migrate import main, migrate
 from slurm_ofu.store.schema import MIGRATIONS, SCHEMA_VERSION
 from slurm_ofu.store.write import SqliteStore
+from tests.store.accounting_rows import make_row
 from tests.store.databases import Child, content, make_store, query
 from tests.store.records import expand, make_job, make_record
 
@@ -113,13 +114,71 @@ def test_a_later_migration_keeps_what_is_stored(tmp_path: Path, monkeypatch: pyt
     store = make_store(tmp_path / "ofu.db")
     store.write([make_record()])
     before = content(store.path)
-    later = (*MIGRATIONS, ("0002_more", ("CREATE TABLE more (x INTEGER)",)))
+    later = (*MIGRATIONS, ("9999_more", ("CREATE TABLE more (x INTEGER)",)))
     monkeypatch.setattr(migrate_module, "MIGRATIONS", later)
-    monkeypatch.setattr(migrate_module, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(migrate_module, "SCHEMA_VERSION", len(later))
     migrate(store.path)
     assert before == content(store.path)
-    assert [(2,)] == query(store.path, "PRAGMA user_version")
+    assert [(len(later),)] == query(store.path, "PRAGMA user_version")
     assert [(42,)] == query(store.path, "SELECT job_id FROM run_sums")
+
+
+OLD = (Path(__file__).parent / "data" / "schema-1.sql").read_text()
+OLD_TABLES = ("run", "run_node", "run_gpu", "gpu_timeline", "quarter_hour")
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A database as version 0.1.0 left it."""
+    path = tmp_path / "ofu.db"
+    with closing(sqlite3.connect(path)) as opened:
+        opened.executescript(OLD)
+    return path
+
+
+def _old_columns(path: Path) -> dict[str, str]:
+    with closing(sqlite3.connect(path)) as opened:
+        return {
+            table: ", ".join(row[1] for row in opened.execute(f"PRAGMA table_info({table})"))
+            for table in OLD_TABLES
+        }
+
+
+def test_a_database_of_schema_1_loses_nothing(old: Path) -> None:
+    """Every column of every row is as it was, and what the nodes told is kept apart."""
+    columns = _old_columns(old)
+    before = {table: query(old, f"SELECT {names} FROM {table}") for table, names in columns.items()}
+    assert [4, 6, 6, 4, 2] == [len(rows) for rows in before.values()]
+    sums = query(old, "SELECT * FROM run_sums ORDER BY run_id")
+    migrate(old)
+    assert before == {table: query(old, f"SELECT {names} FROM {table}") for table, names in columns.items()}
+    assert sums == query(old, "SELECT * FROM run_sums ORDER BY run_id")
+    told = "run_id, start_epoch_s, end_epoch_s, sluid, user_name, uid, node_list, exit_code"
+    assert query(old, f"SELECT {told} FROM run") == query(old, f"SELECT {told} FROM run_told")
+    assert [(1, 0, 4)] == query(old, "SELECT MIN(heard), MAX(accounted), COUNT(*) FROM run")
+    assert [] == query(old, "PRAGMA foreign_key_check")
+
+
+def test_a_writer_goes_on_where_schema_1_ended(old: Path) -> None:
+    """A node that was silent speaks up, and accounting completes the run: it is the same run."""
+    store = make_store(old, made=False)
+    job = make_job(node_list="n[1-3]", node_count=3, sluid="s1")
+    store.write([make_record(job, node="n3", allocated=3500.0)])
+    store.take_accounting([make_row(node_list="n[1-3]", sluid="s1")])
+    assert [(1, "train", 1), (2, None, 0), (3, None, 0), (4, None, 0)] == query(
+        old, "SELECT run_id, job_name, accounted FROM run ORDER BY 1"
+    )
+    assert [("n1", 0), ("n2", 0), ("n3", 0)] == query(
+        old, "SELECT node_name, gpu_count_assumed FROM run_node WHERE run_id = 1 ORDER BY 1"
+    )
+
+
+def test_a_database_of_schema_1_made_anew_is_the_same(old: Path, tmp_path: Path) -> None:
+    """An upgraded database has the tables and columns of a new one."""
+    migrate(old)
+    new = make_store(tmp_path / "new.db").path
+    everything = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE '%sqlite%' ORDER BY 2"
+    assert query(new, everything) == query(old, everything)
 
 
 def test_twelve_first_migrations_at_once(tmp_path: Path) -> None:
@@ -133,7 +192,7 @@ def test_twelve_first_migrations_at_once(tmp_path: Path) -> None:
     for child in children:
         child.answer()
     assert 12 == len(content(path)["run"])
-    assert [(1,)] == query(path, "SELECT COUNT(*) FROM _sqlite_migrations")
+    assert [(len(MIGRATIONS),)] == query(path, "SELECT COUNT(*) FROM _sqlite_migrations")
 
 
 def test_the_journal_is_a_rollback_journal_again(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""The order in which nodes are heard leaves no trace."""
+"""The order in which nodes are heard and Slurm's rows are read leaves no trace."""
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slurm_ofu.store.write import SqliteStore
-from slurm_ofu.values import NodeRecord
+from slurm_ofu.values import AccountingRow, NodeRecord
+from tests.store.accounting_rows import make_row
 from tests.store.databases import Content, content, make_store
 from tests.store.records import START, make_gpu, make_job, make_quarter, make_record, make_unstarted
 
@@ -20,6 +22,7 @@ LIVES = (
     (1, START + 2300, START + 5000, 1000),
     (0, START + 9e7, START + 9e7 + 800, 2000),
 )
+AHEAD = "n3"  # its clock is an hour ahead
 
 
 class Heard(NamedTuple):
@@ -38,7 +41,9 @@ class Heard(NamedTuple):
         """As a record."""
         count, start, end, uid = LIVES[self.life]
         end += self.late_seconds
-        if self.unstarted:
+        if self.node == AHEAD:
+            start, end = start + 3600, end + 3600
+        elif self.unstarted:
             job = make_job(restart_count=count + self.too_high, uid=uid)
             return make_unstarted(job, node=self.node, end=end)
         covered = self.covered_seconds
@@ -67,13 +72,50 @@ HEARD = st.builds(
 )
 
 
-def _written(batches: Sequence[Sequence[NodeRecord]], template: bytes) -> Content:
+# Of one more life no node speaks; the second one is resized after 100 seconds.
+READ_LIVES = (*LIVES, (2, START + 6000, START + 6500, 1000))
+RESIZED = 1
+
+
+class Read(NamedTuple):
+    """A row of Slurm's accounting: of one life, or of one of the two segments of the resized one."""
+
+    life: int
+    running: bool
+    second: bool
+
+    def row(self, *, counts: bool) -> AccountingRow:
+        """As a row; with ``counts`` as 24.11 and later write it, with restart count and SLUID."""
+        count, start, end, uid = READ_LIVES[self.life]
+        resize = int(start) + 100 if self.life == RESIZED else None
+        second = self.second and resize is not None
+        row = make_row(
+            submit=resize if second else int(start) - 10,
+            start=int(start),
+            end=int(end) if second or resize is None else resize,
+            state="COMPLETED" if second or resize is None else "RESIZING",
+            uid=uid,
+            node_list="n1" if second else "n[1-4]",
+            gpu_count=2 if second else 8,
+            restart_count=count if counts else None,
+            sluid=f"s{self.life}{second}" if counts else None,
+        )
+        return replace(row, end_epoch_s=None, state="RUNNING") if self.running else row
+
+
+READ = st.builds(
+    Read, life=st.sampled_from(range(len(READ_LIVES))), running=st.booleans(), second=st.booleans()
+)
+
+
+def _written(batches: Sequence[Sequence[Heard | Read]], template: bytes, *, counts: bool) -> Content:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "ofu.db"
         path.write_bytes(template)
         store: SqliteStore = make_store(path, made=False)
         for batch in batches:
-            store.write(batch)
+            store.write([one.record() for one in batch if isinstance(one, Heard)])
+            store.take_accounting([one.row(counts=counts) for one in batch if isinstance(one, Read)])
         return content(path)
 
 
@@ -86,12 +128,13 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.mark.property
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_order_and_batching_gives_the_same_content(data: st.DataObject, template: bytes) -> None:
-    """Whatever the order, the batches and the repetitions, the same records give the same content."""
-    heard = data.draw(st.lists(HEARD, min_size=2, max_size=7))
-    shuffled = data.draw(st.permutations(heard))
-    again = data.draw(st.lists(st.sampled_from(heard), max_size=2))
-    at_once = _written([[one.record() for one in heard]], template)
-    assert at_once == _written([[one.record()] for one in [*shuffled, *again]], template)
+    """Whatever the order, the batches and the repetitions: the same records and rows, the same content."""
+    counts = data.draw(st.booleans())
+    given = data.draw(st.lists(HEARD | READ, min_size=2, max_size=8))
+    shuffled = data.draw(st.permutations(given))
+    again = data.draw(st.lists(st.sampled_from(given), max_size=2))
+    at_once = _written([given], template, counts=counts)
+    assert at_once == _written([[one] for one in [*shuffled, *again]], template, counts=counts)

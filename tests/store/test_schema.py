@@ -11,16 +11,32 @@ from typing import get_args
 import pytest
 from sqlite_utils import Database
 
-from slurm_ofu.store import queries, rows, runs, schema, settle, views
+from slurm_ofu.store import (
+    accounting,
+    charged,
+    nodes,
+    queries,
+    reconciling,
+    rows,
+    runs,
+    schema,
+    settle,
+    views,
+    waiting,
+    written_back,
+)
 from slurm_ofu.store.columns import COLUMNS, RELATIONS
 from slurm_ofu.store.describe import schema_page
 from slurm_ofu.store.schema import CREATE_VIEWS, MIGRATIONS
 from slurm_ofu.store.selection import GROUPS
 from slurm_ofu.values import Estimator, Reason
+from tests.store.accounting_rows import make_row
 from tests.store.databases import make_store, query
-from tests.store.records import make_gpu, make_job, make_quarter, make_record
+from tests.store.records import START, make_gpu, make_job, make_quarter, make_record
 
-TABLES = ("run", "run_node", "run_gpu", "gpu_timeline", "quarter_hour")
+PARTS = ("run", "run_told", "run_node", "run_gpu", "gpu_timeline", "quarter_hour", "write_back")
+TABLES = (*PARTS, "accounting_row", "accounting_progress")
+WRITE_BACK = "INSERT INTO write_back (run_id, status, attempts, updated_epoch_s) VALUES (1, 'failed', 1, 0.0)"
 BAD: dict[str, list[object]] = {
     "TEXT": [b"bytes"],
     "INTEGER": ["many", 1.5, b"1", float("inf"), -(2**62)],
@@ -33,8 +49,11 @@ def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     """A connection to a database with a row in every table."""
     store = make_store(tmp_path / "ofu.db")
     store.write([make_record(make_job(node_list="n[1-2]"), quarters=[make_quarter()])])
+    store.take_accounting([make_row()])
+    store.set_read_until("alpha", START)
     with closing(sqlite3.connect(store.path)) as opened:
         opened.execute("PRAGMA foreign_keys = ON")
+        opened.execute(WRITE_BACK)
         yield opened
 
 
@@ -69,9 +88,10 @@ def test_reasons_and_estimators_are_closed_lists(
 
 
 def test_deleting_a_run_leaves_nothing_of_it(database: sqlite3.Connection) -> None:
-    """Foreign keys cascade from the run to all of its rows."""
+    """Foreign keys cascade from the run to all of its rows; Slurm's own stay, and belong to none."""
     database.execute("DELETE FROM run")
-    assert [0] * 5 == [database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in TABLES]
+    assert [0] * 7 == [database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in PARTS]
+    assert [(None,)] == database.execute("SELECT run_id FROM accounting_row").fetchall()
 
 
 def test_views_hold_sums_only(tmp_path: Path) -> None:
@@ -134,6 +154,9 @@ def test_reports_find_their_runs_by_index(tmp_path: Path) -> None:
 # --------------------------------------------------------------- SQLite 3.34
 
 
+HOLDING = (accounting, nodes, queries, rows, runs, settle, waiting, written_back)
+
+
 def _definitions() -> list[str]:
     return [text for _, texts in MIGRATIONS for text in texts] + list(CREATE_VIEWS)
 
@@ -145,11 +168,12 @@ def _constants(module: ModuleType) -> list[str]:
 
 
 def _statements() -> list[str]:
-    constants = [text for module in (queries, rows, runs, settle) for text in _constants(module)]
+    constants = [text for module in HOLDING for text in _constants(module)]
     by_group = [
         make(group, "1") for group in GROUPS.values() for make in (queries.usage_query, queries.labels_query)
     ]
-    return [*constants, *by_group, queries.runs_query("1")]
+    asked = [make("1") for make in reconciling.QUERIES]
+    return [*constants, *by_group, *asked, queries.runs_query("1")]
 
 
 def test_no_sql_is_newer_than_sqlite_3_34() -> None:
@@ -180,5 +204,5 @@ def test_sql_is_complete_in_these_modules() -> None:
     """The modules looked through above are all that hold SQL."""
     room = Path(schema.__file__).parent
     holding = {path.stem for path in room.glob("*.py") if re.search(r"\b(FROM|INTO) \w", path.read_text())}
-    known = {module.__name__.rpartition(".")[2] for module in (queries, rows, runs, settle, views)}
+    known = {module.__name__.rpartition(".")[2] for module in (*HOLDING, charged, reconciling, schema, views)}
     assert holding <= known | {"migrate"}

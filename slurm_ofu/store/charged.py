@@ -1,0 +1,86 @@
+"""GPUs as Slurm's accounting charges them: what is measured, on the time that is charged.
+
+The view gpu_accounted has the columns of run_gpu. Where nothing is accounted they are those of run_gpu. Else,
+on a node that Slurm charges for a seconds (suspended time not counted) and that says it was held for o,
+
+    allocated  = the GPU's own times a/o; a, where either is unknown
+    covered    = covered times a/(a + suspended), but not less than its numerators; at most allocated
+
+and a figure whose covered seconds exceed the allocated ones weighs less, numerators, errors and all, so that
+its ratio stays as measured. Energy, power and the GPU's memory stay as they are.
+"""
+
+from typing import Final
+
+# Per figure: its covered seconds, the time in which something happened (never more than those), the rest.
+_FIGURES: Final = (
+    (
+        "covered_seconds",
+        ("tensor_active_seconds",),
+        ("tensor_ref_seconds", "tensor_ref_error_seconds"),
+    ),
+    ("sm_active_covered_seconds", ("sm_active_seconds",), ()),
+    ("dram_active_covered_seconds", ("dram_active_seconds",), ()),
+    ("utilisation_covered_seconds", ("utilisation_seconds",), ()),
+    ("throttle_covered_seconds", ("throttled_power_seconds", "throttled_thermal_seconds"), ()),
+)
+_COLUMNS: Final = (
+    *("run_id", "node_name", "position", "reason", "allocated_seconds", "covered_seconds", "uuid"),
+    *("gpu_model", "mapped_by", "reference_clock_mhz", "estimator", "interval_count"),
+    *("tensor_active_seconds", "tensor_ref_seconds", "tensor_ref_error_seconds"),
+    *("error_degrees", "disagreement_ratio"),
+    *("sm_active_seconds", "sm_active_covered_seconds", "dram_active_seconds", "dram_active_covered_seconds"),
+    *("utilisation_seconds", "utilisation_covered_seconds", "power_joules", "power_covered_seconds"),
+    *("energy_joules", "memory_max_bytes"),
+    *("throttled_power_seconds", "throttled_thermal_seconds", "throttle_covered_seconds"),
+)
+
+_CHARGED: Final = """
+SELECT g.*,
+    CASE WHEN n.accounted_seconds IS NULL THEN g.allocated_seconds
+        WHEN n.allocated_seconds_assumed = 0 AND n.allocated_seconds > 0
+            AND g.allocated_seconds <> n.allocated_seconds
+            THEN g.allocated_seconds * (n.accounted_seconds / n.allocated_seconds)
+        ELSE n.accounted_seconds END AS charged_seconds,
+    n.accounted_seconds AS accounted_seconds,
+    CASE WHEN n.accounted_suspended_seconds > 0
+        THEN n.accounted_seconds / (n.accounted_seconds + n.accounted_suspended_seconds)
+    END AS running_ratio
+FROM run_gpu AS g JOIN run_node AS n ON n.run_id = g.run_id AND n.node_name = g.node_name
+"""
+
+
+def _running(covered: str, active: tuple[str, ...]) -> str:
+    """The covered seconds without suspended time, in which no GPU computes."""
+    least = ", ".join(f"COALESCE({name}, 0.0)" for name in active)
+    return f"""
+    CASE WHEN running_ratio IS NULL THEN {covered}
+        ELSE MAX({covered} * running_ratio, {least}) END AS running_{covered}"""
+
+
+def _weight(covered: str) -> str:
+    running = f"running_{covered}"
+    return f"""
+    CASE WHEN accounted_seconds IS NOT NULL AND {running} > charged_seconds
+        THEN charged_seconds / {running} END AS weight_{covered}"""
+
+
+def _expression(column: str) -> str:
+    if column == "allocated_seconds":
+        return "charged_seconds AS allocated_seconds"
+    for covered, active, other in _FIGURES:
+        weight = f"weight_{covered}"
+        if column == covered:
+            return f"CASE WHEN {weight} IS NULL THEN running_{covered} ELSE charged_seconds END AS {column}"
+        if column in active + other:
+            return f"CASE WHEN {weight} IS NULL THEN {column} ELSE {column} * {weight} END AS {column}"
+    return column
+
+
+_RUNNING: Final = (
+    f"SELECT *, {', '.join(_running(covered, active) for covered, active, _ in _FIGURES)} FROM ({_CHARGED})"
+)
+_WEIGHED: Final = f"SELECT *, {', '.join(_weight(covered) for covered, _, _ in _FIGURES)} FROM ({_RUNNING})"
+
+#: The definition of the view.
+GPU_ACCOUNTED: Final = f"SELECT {', '.join(_expression(name) for name in _COLUMNS)} FROM ({_WEIGHED})"
