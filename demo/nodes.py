@@ -137,6 +137,7 @@ class Cluster:
             "SLURM_NODELIST": run.node_list,
             "SLURM_SCRIPT_CONTEXT": f"{hook}_slurmd",
             "SLURM_UID": str(run.user.uid),
+            **({} if run.comment is None else {"SLURM_JOB_COMMENT": run.comment}),
             **(ended if hook == "epilog" else {}),
         }
 

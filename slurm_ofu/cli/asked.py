@@ -12,6 +12,7 @@ from typing import Final
 
 from slurm_ofu.cli.local_zone import LocalZone
 from slurm_ofu.errors import UsageError
+from slurm_ofu.reports.asked_jobs import AskedJob
 from slurm_ofu.reports.question import Question
 from slurm_ofu.slurm.times import parse_time
 from slurm_ofu.values import GroupBy, Selection
@@ -51,7 +52,7 @@ def question_of(
     *,
     now: datetime,
     by: GroupBy,
-    jobs: tuple[int, ...],
+    jobs: tuple[AskedJob, ...],
     users: tuple[str, ...],
     allusers: bool,
     partitions: tuple[str, ...],
@@ -70,9 +71,11 @@ def question_of(
         partitions=partitions,
         accounts=accounts,
         clusters=clusters,
-        job_ids=jobs,
+        job_ids=tuple(job.job_id for job in jobs if job.job_id is not None),
+        array_tasks=tuple(dict.fromkeys(task for job in jobs for task in job.array_tasks)),
+        het_components=tuple(job.het_component for job in jobs if job.het_component is not None),
     )
-    return Question(selection=selection, by=by, zone=zone)
+    return Question(selection=selection, by=by, zone=zone, jobs=jobs)
 
 
 def _window(

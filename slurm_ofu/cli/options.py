@@ -16,11 +16,9 @@ EXIT_STORE = 4
 EXIT_NOT_PERMITTED = 5  # reserved
 EXIT_INTERRUPTED = 130
 
-_LARGEST_JOB_ID = 2**32 - 1
-
 
 class MalformedJobId(UsageError):
-    """Text that cannot be a raw Slurm job id."""
+    """Text that cannot be a Slurm job id."""
 
 
 class _ExitCodes(click.Command):
@@ -106,23 +104,5 @@ def comma_lists(ctx: click.Context, param: click.Parameter, lists: tuple[str, ..
     return names
 
 
-def job_ids(ctx: click.Context, param: click.Parameter, lists: tuple[str, ...]) -> tuple[int, ...]:
-    """The same for raw job ids; a comma after the last one is no harm. Raises MalformedJobId."""
-    return tuple(dict.fromkeys(_job_id(text) for text in _split(tuple(map(_without_last_comma, lists)))))
-
-
-def _without_last_comma(ids: str) -> str:
-    return ids.strip().removesuffix(",")
-
-
 def _split(lists: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for names in lists for name in names.split(",")))
-
-
-def _job_id(text: str) -> int:
-    if text.isascii() and text.isdecimal() and 0 < int(text[:20]) <= _LARGEST_JOB_ID:
-        return int(text)
-    raise MalformedJobId(
-        f"{text!r} is not a raw job id (a whole number such as 1234). An array task or a part of a"
-        " heterogeneous job has one of its own: sacct -X -j ID -o JobID,JobIDRaw"
-    )

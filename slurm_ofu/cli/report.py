@@ -9,18 +9,22 @@ import click
 
 from slurm_ofu import __version__
 from slurm_ofu.cli.asked import Shape, output_of, question_of, shape_of
-from slurm_ofu.cli.options import OfuCommand, comma_lists, config_option, job_ids
+from slurm_ofu.cli.job_ids import asked_jobs
+from slurm_ofu.cli.options import OfuCommand, comma_lists, config_option
 from slurm_ofu.config import load_config
+from slurm_ofu.protocols import UsageReader
 from slurm_ofu.reports.as_csv import as_csv, as_parsable
 from slurm_ofu.reports.as_json import as_json, pages_as_json
 from slurm_ofu.reports.as_page import as_page
 from slurm_ofu.reports.as_table import as_table
+from slurm_ofu.reports.asked_jobs import in_order_asked, not_found
 from slurm_ofu.reports.question import Question, nothing_found
-from slurm_ofu.store.read import Reader
-from slurm_ofu.values import UsageRow
+from slurm_ofu.slurm.claim import doubt_of
+from slurm_ofu.values import Config, JobPage, UsageRow
 from slurm_ofu.wiring.reading import open_reader
 
 _PAGE_WIDTH = 80
+_MOST_PAGES = 20
 HELP = """Show the Overall FLOP Utilization (OFU) of Slurm GPU jobs.
 
 OFU is the share of the GPUs' tensor peak that was in use, measured in hardware: tensor pipe
@@ -28,7 +32,7 @@ activity times SM clock over the reference clock at which the vendor's peak hold
 
 Without options: your own jobs of today, one line each, and what they add up to (root: everybody's).
 A job counts when any part of it lies in the window, and appears only after it has ended. With --jobs:
-a page per job, of any time.
+a page per job, of any time (a line each where there are more than 20).
 
 \b
 How to read it
@@ -42,18 +46,23 @@ How to read it
   Clock      SM clock while computing, of the reference clock: what is lost by
              slow clocks. OFU = Tensor × Clock.
   TOTAL      all lines pooled by GPU time, not the mean of the lines.
-  unknown    not known yet, or never: accounting may still fill it in.
+  unknown    not known yet, or never: name, state, array and exact times come
+             from Slurm's accounting, which is read some minutes later.
+  Claimed    on a page: what the job says of itself in its comment (mfu=0.41
+             or tflops=412), beside its OFU.
 
 \b
 Examples
   ofu-report                                my jobs of today
   ofu-report -S now-7days                   my jobs of the past seven days
   ofu-report -j 4711,4712                   a page for each of two jobs
+  ofu-report -j 4720_3                      … for task 3 of an array
   ofu-report -u wilma,fred -S 2026-11-01    the jobs of two users since then
   ofu-report -a --by user -S 1101 -E 1201   every user in November
   ofu-report -a --by account --csv          accounts, for a spreadsheet
   ofu-report -P -n | cut -d'|' -f2          job ids, for the shell
   ofu-report --json | jq '.total.ofu_ratio'
+  ofu-report --from-slurm -S now-7days      the same from sacct
 
 \b
 Times are Slurm's (local): YYYY-MM-DD[THH:MM[:SS]], MMDD, HH:MM, today, noon,
@@ -66,6 +75,7 @@ Exit codes
   1  an option or the configuration cannot be used
   3  a job id is malformed
   4  the accounting database is missing or cannot be read
+     (with --from-slurm: Slurm's accounting does not answer)
   5  not permitted (reserved)
 """
 
@@ -76,10 +86,10 @@ Exit codes
 @click.option(
     "-j",
     "--jobs",
-    callback=job_ids,
+    callback=asked_jobs,
     multiple=True,
     metavar="ID,…",
-    help="A page for each raw job id, once it has ended.",
+    help="A page for each job, once it has ended: 123, 123_4, 123_[1-5], 123+1.",
 )
 @click.option(
     "-u", "--user", "users", callback=comma_lists, multiple=True, metavar="NAME,…", help="Only these users."
@@ -139,26 +149,46 @@ Exit codes
     show_default=True,
     help="Colours; auto: on a terminal, unless NO_COLOR is set.",
 )
+@click.option(
+    "--from-slurm",
+    is_flag=True,
+    help="From Slurm's own accounting (sacct), where write-back left each job's OFU: no database is needed.",
+)
 @config_option
 @click.version_option(__version__, "-V", "--version", prog_name="ofu-report")
 def report(
-    config: str | None, json: bool, csv: bool, parsable: bool, colour: str, noheader: bool, **asked: Any
+    config: str | None,
+    json: bool,
+    csv: bool,
+    parsable: bool,
+    colour: str,
+    noheader: bool,
+    from_slurm: bool,
+    **asked: Any,
 ) -> None:
     """See HELP."""
     output = output_of(json=json, csv=csv, parsable=parsable)
     now = datetime.now(timezone.utc)
     question = question_of(now=now, **asked)
     shape = shape_of(output=output, colour=colour, header=not noheader)
-    text = answer(open_reader(load_config(config)), question, shape, now)
+    text = answer(_reader(load_config(config), from_slurm=from_slurm), question, shape, now)
     click.echo(text, nl=False, color=shape.colour)
 
 
-def answer(reader: Reader, question: Question, shape: Shape, now: datetime) -> str:
+def _reader(config: Config, *, from_slurm: bool) -> UsageReader:
+    if not from_slurm:
+        return open_reader(config)
+    from slurm_ofu.wiring.from_slurm import open_slurm_reader  # the usual report does not pay for it
+
+    return open_slurm_reader(config)
+
+
+def answer(reader: UsageReader, question: Question, shape: Shape, now: datetime) -> str:
     """The report as text; what it cannot show is said on stderr."""
-    if question.selection.job_ids and question.by == "job" and shape.output in (None, "json"):
+    if question.jobs and question.by == "job" and shape.output in (None, "json"):
         return _pages(reader, question, shape, now)
     rows = reader.usage(question.selection, question.by)
-    if question.selection.job_ids:
+    if question.jobs:
         _name_missing(question, reader.jobs(question.selection) if rows else [])
     elif not rows:
         click.echo(nothing_found(question), err=True)
@@ -172,28 +202,31 @@ def answer(reader: Reader, question: Question, shape: Shape, now: datetime) -> s
     return as_table(rows, question, width=shape.width, colour=shape.colour, header=shape.header)
 
 
-def _pages(reader: Reader, question: Question, shape: Shape, now: datetime) -> str:
+def _pages(reader: UsageReader, question: Question, shape: Shape, now: datetime) -> str:
     """A page per run of each job, in the order in which the jobs were asked for."""
     found = reader.jobs(question.selection)
-    order = {job_id: number for number, job_id in enumerate(question.selection.job_ids)}
-    runs = sorted(
-        (row.run for row in found if row.run is not None),
-        key=lambda run: (order[run.job_id], run.cluster, run.run_id),
-    )
     _name_missing(question, found)
+    runs = in_order_asked(question.jobs, (row.run for row in found if row.run is not None))
+    if shape.output is None and len(runs) > _MOST_PAGES:
+        click.echo(f"{len(runs)} runs, hence a line each (pages for up to {_MOST_PAGES})", err=True)
+        return as_table(found, question, width=shape.width, colour=shape.colour, header=shape.header)
     pages = [reader.page(run.run_id) for run in runs]
     if shape.output == "json":
         return pages_as_json(pages, question, generated_at=now.astimezone(question.zone))
     width = min(shape.width, _PAGE_WIDTH)
-    return "\n".join(as_page(page, question.zone, width=width, colour=shape.colour) for page in pages)
+    return "\n".join(_page(page, question, width, colour=shape.colour) for page in pages)
+
+
+def _page(page: JobPage, question: Question, width: int, *, colour: bool) -> str:
+    doubt = None if page.row.run is None else doubt_of(page.row.run.comment)
+    return as_page(page, question.zone, width=width, colour=colour, doubt=doubt)
 
 
 def _name_missing(question: Question, found: Sequence[UsageRow]) -> None:
     """Say on stderr which of the jobs that were asked for are not among those found."""
-    ids = {row.run.job_id for row in found if row.run is not None}
-    if missing := tuple(job_id for job_id in question.selection.job_ids if job_id not in ids):
-        asked = replace(question, selection=replace(question.selection, job_ids=missing))
-        click.echo(nothing_found(asked), err=True)
+    runs = [row.run for row in found if row.run is not None]
+    if missing := not_found(question.jobs, runs):
+        click.echo(nothing_found(replace(question, jobs=missing)), err=True)
 
 
 def main() -> None:

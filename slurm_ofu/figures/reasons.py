@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+#: Of a job read from Slurm's own accounting that holds no figures of ours; never in the database.
+NO_TOKEN = "no_token"
 #: Worst first: what casts doubt on the figure, then what lost it, from fault to choice, then ``ok``.
 SEVERITY = (
     "suspect",
@@ -14,6 +16,7 @@ SEVERITY = (
     "profiling_locked",
     "no_source",
     "unknown_model",
+    NO_TOKEN,
     "opted_out",
     "short",
     "ok",

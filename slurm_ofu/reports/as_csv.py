@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-from slurm_ofu.reports.fields import Value, row_fields, row_values
+from slurm_ofu.reports.fields import Value, flat_fields, flat_values
 from slurm_ofu.values import GroupBy, UsageRow
 
 SEPARATOR = "|"
@@ -17,16 +17,16 @@ def as_csv(rows: Sequence[UsageRow], by: GroupBy, *, header: bool = True) -> str
     output = io.StringIO()
     writer = csv.writer(output, lineterminator="\n")
     if header:
-        writer.writerow(row_fields(by))
+        writer.writerow(flat_fields(by))
     for row in rows:
-        writer.writerow([_csv_cell(value) for value in row_values(row, by).values()])
+        writer.writerow([_csv_cell(value) for value in flat_values(row, by).values()])
     return output.getvalue()
 
 
 def as_parsable(rows: Sequence[UsageRow], by: GroupBy, *, header: bool = True) -> str:
     """One line per row, ``|`` between fields and none at the end, so that splitting at ``|`` is safe."""
-    lines = [row_fields(by)] if header else []
-    lines += [tuple(_parsable_cell(value) for value in row_values(row, by).values()) for row in rows]
+    lines = [flat_fields(by)] if header else []
+    lines += [tuple(_parsable_cell(value) for value in flat_values(row, by).values()) for row in rows]
     return "".join(SEPARATOR.join(line) + "\n" for line in lines)
 
 
@@ -45,4 +45,6 @@ def _parsable_cell(value: Value) -> str:
 def _plain(value: Value) -> str:
     if isinstance(value, list):
         return " ".join(value)
+    if isinstance(value, bool):
+        return str(value).lower()
     return "" if value is None else str(value)

@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from slurm_ofu.figures import figures, gpu_figures, pool, pooled_timeline
-from slurm_ofu.reports.fields import figure_values, row_values, safe, unit_of
+from slurm_ofu.reports.fields import claim_values, figure_values, row_values, safe, unit_of
 from slurm_ofu.reports.question import Question
-from slurm_ofu.values import GpuRow, GpuTotals, JobPage, NodeRow, SamplerHealth, UsageRow
+from slurm_ofu.reports.run_words import sums_of
+from slurm_ofu.values import GpuRow, GpuTotals, GroupBy, JobPage, NodeRow, SamplerHealth, UsageRow
 
 #: Grows when a field is removed or changes its meaning; new fields do not count.
 SCHEMA_VERSION = 1
@@ -22,7 +23,7 @@ _NOT_OF_A_GPU = ("run_count", "gpu_count", "gpu_count_unknown_time", "reasons")
 
 def as_json(rows: Sequence[UsageRow], question: Question, *, generated_at: datetime) -> str:
     """Rows and their pooled total (``null`` where there are no rows)."""
-    return _document([row_values(row, question.by) for row in rows], rows, question, generated_at)
+    return _document([_row(row, question.by) for row in rows], rows, question, generated_at)
 
 
 def pages_as_json(pages: Sequence[JobPage], question: Question, *, generated_at: datetime) -> str:
@@ -33,7 +34,7 @@ def pages_as_json(pages: Sequence[JobPage], question: Question, *, generated_at:
 def _document(
     shown: list[dict[str, Any]], rows: Sequence[UsageRow], question: Question, generated_at: datetime
 ) -> str:
-    total = figure_values(figures(pool(row.sums for row in rows))) if rows else None
+    total = figure_values(figures(pool(sums_of(row) for row in rows))) if rows else None
     document = {
         "schema_version": SCHEMA_VERSION,
         "generated_at": generated_at.isoformat(timespec="seconds"),
@@ -56,12 +57,19 @@ def _query(question: Question) -> dict[str, Any]:
         "accounts": [safe(name) for name in selection.accounts],
         "clusters": [safe(name) for name in selection.clusters],
         "job_ids": list(selection.job_ids),
+        "array_tasks": [f"{array}_{task}" for array, task in selection.array_tasks],
+        "het_components": [f"{leader}+{offset}" for leader, offset in selection.het_components],
     }
+
+
+def _row(row: UsageRow, by: GroupBy) -> dict[str, Any]:
+    values: dict[str, Any] = row_values(row, by)
+    return values if by != "job" else {**values, "claim": claim_values(row)}
 
 
 def _page(page: JobPage) -> dict[str, Any]:
     return {
-        **row_values(page.row, "job"),
+        **_row(page.row, "job"),
         "nodes": [_node(node) for node in page.nodes],
         "gpus": [_gpu(gpu) for gpu in page.gpus],
         "timeline": _timeline(page.gpus),

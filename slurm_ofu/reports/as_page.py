@@ -10,8 +10,11 @@ from slurm_ofu.reports.free_text import wrapped
 from slurm_ofu.reports.grid import Column, Line, as_grid
 from slurm_ofu.reports.notes import as_notes, explanations, style
 from slurm_ofu.reports.page_anomalies import anomalies
-from slurm_ofu.reports.page_facts import measured_facts, run_facts
+from slurm_ofu.reports.page_claim import CLAIM_NOTE, claim_facts
+from slurm_ofu.reports.page_facts import measured_facts
+from slurm_ofu.reports.page_run import run_facts
 from slurm_ofu.reports.page_timeline import timeline_facts
+from slurm_ofu.reports.run_words import display_job_id, sums_of
 from slurm_ofu.reports.wording import NOT_MEASURED, count, hours, name, ofu, percent
 from slurm_ofu.values import Figures, GpuRow, JobPage, NodeRow
 
@@ -35,13 +38,25 @@ _GPU_COLUMNS = (
     Column(title="OFU"),
 )
 
+#: Of a run that a node spoke of and whose nodes are not there: it was read from Slurm's accounting.
+NOT_KEPT = (
+    "from Slurm's accounting, which keeps the figures of the whole job: those of its nodes and GPUs, and"
+    " their course in time, are in the accounting database alone"
+)
 
-def as_page(page: JobPage, zone: tzinfo, *, width: int, colour: bool) -> str:
-    """The page as text. It names the run by its raw job id, its cluster and its restart count."""
-    its = figures(page.row.sums)
+
+def as_page(page: JobPage, zone: tzinfo, *, width: int, colour: bool, doubt: str | None = None) -> str:
+    """The page as text. It names the run by its job id, its cluster and its restart count.
+
+    ``doubt``: why what looks like a claim in the job's comment is none.
+    """
+    its = figures(sums_of(page.row))
     facts = [*measured_facts(its), *timeline_facts(page.gpus, zone, columns=min(64, text_width(width)))]
+    claim = None
     if page.row.run is not None:
-        facts = [*run_facts(page.row.run, its, page.gpus, zone), ("", ""), *facts]
+        claim = page.row.run.claim
+        about = [*run_facts(page.row.run, its, page.gpus, zone), *claim_facts(claim, its, doubt=doubt)]
+        facts = [*about, ("", ""), *facts]
     text = "".join(line + "\n" for line in [*wrapped(_title(page), width), *as_facts(facts, width=width)])
     nodes = [_node_figures(node, page.gpus) for node in page.nodes]
     gpus = [gpu_figures(gpu.totals) for gpu in page.gpus]
@@ -51,7 +66,13 @@ def as_page(page: JobPage, zone: tzinfo, *, width: int, colour: bool) -> str:
     if gpus:
         text += "\n" + _gpu_grid(page.gpus, gpus, width=width, colour=colour)
     notes = explanations([its, *nodes, *gpus], total=its, but=its.reason)
-    return text + as_notes([*notes, *anomalies(page)], width=width)
+    claimed = [] if claim is None else [CLAIM_NOTE]
+    whole = [] if nodes or _is_silent(page) else [NOT_KEPT]
+    return text + as_notes([*notes, *claimed, *whole, *anomalies(page)], width=width)
+
+
+def _is_silent(page: JobPage) -> bool:
+    return page.row.run is None or not page.row.run.heard
 
 
 def _title(page: JobPage) -> str:
@@ -59,7 +80,7 @@ def _title(page: JobPage) -> str:
     if run is None:
         return f"Job {name(page.row.group)}"
     restarts = f", restart {run.restart_count}" if run.restart_count > 0 else ""
-    return f"Job {run.job_id} on cluster {name(run.cluster)}{restarts}"
+    return f"Job {display_job_id(run)} on cluster {name(run.cluster)}{restarts}"
 
 
 def _node_figures(node: NodeRow, gpus: Sequence[GpuRow]) -> Figures:

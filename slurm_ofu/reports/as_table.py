@@ -4,12 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slurm_ofu.figures import figures, pool
-from slurm_ofu.reports.free_text import wrapped
+from slurm_ofu.reports.free_text import shortened, wrapped
 from slurm_ofu.reports.grid import Column, Line, as_grid
 from slurm_ofu.reports.notes import as_notes, explanations, style
 from slurm_ofu.reports.question import Question, headline
+from slurm_ofu.reports.run_words import display_job_id, final_state, sums_of
 from slurm_ofu.reports.wording import NOT_MEASURED, count, hours, name, ofu, percent
 from slurm_ofu.values import Figures, RunRow, UsageRow
+
+_LONGEST_NAME = 20  # cells of a job's name: a long one would need more room than there is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +40,14 @@ def as_table(
     if not rows:
         return ""
     names = _run_names(rows) if question.by == "job" else _group_names(question)
-    shown = [figures(row.sums) for row in rows]
+    sums = [sums_of(row) for row in rows]
+    shown = [figures(its) for its in sums]
     lines = [
         _line(tuple(leading.of(row, its) for leading in names), its)
         for row, its in zip(rows, shown, strict=True)
     ]
     if len(rows) > 1:
-        shown.append(figures(pool(row.sums for row in rows)))
+        shown.append(figures(pool(sums)))
         lines.append(_line(_total_names(names, shown[-1], question), shown[-1], total=True))
     columns = [*(leading.column for leading in names), *_FIGURES]
     grid = as_grid(columns, lines, width=width, colour=colour, header=header)
@@ -66,19 +70,28 @@ def _line(names: tuple[str, ...], its: Figures, *, total: bool = False) -> Line:
 
 
 def _run_names(rows: Sequence[UsageRow]) -> tuple[_Name, ...]:
-    """Which run it is; restarts and clusters only where they tell runs apart."""
+    """Which run it is; restarts and clusters only where they tell runs apart, name and state only where
+    accounting has said some. Job name, state, account and partition give way in this order."""
     runs = [row.run for row in rows if row.run is not None]
     restarted = any(run.restart_count > 0 for run in runs)
     several_clusters = len({run.cluster for run in runs}) > 1
-    names = [_Name(column=Column(title="JobID"), of=lambda row, _: name(row.group))]
+    names = [_Name(column=Column(title="JobID"), of=_job_id)]
     if restarted:
         names.append(_run_name("Restarts", lambda run: str(run.restart_count), right=True))
     if several_clusters:
         names.append(_run_name("Cluster", lambda run: run.cluster, shrinks=True))
+    if any(run.job_name is not None for run in runs):
+        names.append(_run_name("Name", lambda run: run.job_name, longest=_LONGEST_NAME, give_way=5))
     names.append(_run_name("User", lambda run: run.user, shrinks=True))
     names.append(_run_name("Account", lambda run: run.account, shrinks=True, give_way=3))
     names.append(_run_name("Partition", lambda run: run.partition, shrinks=True, give_way=2))
+    if any(final_state(run) is not None for run in runs):
+        names.append(_run_name("State", final_state, longest=_LONGEST_NAME, give_way=4))
     return tuple(names)
+
+
+def _job_id(row: UsageRow, _: Figures) -> str:
+    return name(row.group if row.run is None else display_job_id(row.run))
 
 
 def _run_name(
@@ -88,9 +101,11 @@ def _run_name(
     right: bool = False,
     shrinks: bool = False,
     give_way: int = 0,
+    longest: int | None = None,
 ) -> _Name:
     def cell(row: UsageRow, _: Figures) -> str:
-        return name(None if row.run is None else of(row.run))
+        text = name(None if row.run is None else of(row.run))
+        return text if longest is None else shortened(text, longest)
 
     return _Name(column=Column(title=title, right=right, shrinks=shrinks, give_way=give_way), of=cell)
 

@@ -4,14 +4,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields
 
-from slurm_ofu.figures import figures
+from slurm_ofu.figures import ClaimComparison, compare_claim, figures
 from slurm_ofu.reports.free_text import printable
-from slurm_ofu.values import Figures, GroupBy, RunRow, UsageRow
+from slurm_ofu.reports.run_words import display_job_id, final_state, sums_of
+from slurm_ofu.values import Claim, Figures, GroupBy, RunRow, UsageRow
 
 Value = str | int | float | list[str] | None
 
-RUN_FIELDS = tuple(field.name for field in fields(RunRow) if field.name != "run_id")
+_RUN_ROW = tuple(field.name for field in fields(RunRow) if field.name not in ("run_id", "claim"))
+RUN_FIELDS = (*_RUN_ROW, "display_job_id")
 FIGURE_FIELDS = tuple(field.name for field in fields(Figures))
+CLAIM_FIELDS = tuple(field.name for kind in (Claim, ClaimComparison) for field in fields(kind))
 
 _UNITS: Mapping[str, str] = {
     "gpu_count": "GPUs allocated, summed over runs",
@@ -29,7 +32,18 @@ _UNITS: Mapping[str, str] = {
     "late_max_seconds": "seconds",
     "missed_ticks": "ticks",
     "job_id": "raw Slurm job id",
+    "array_job_id": "Slurm job id of the array",
+    "array_task_id": "index in the array",
+    "het_job_id": "Slurm job id of the heterogeneous job",
+    "het_offset": "component of the heterogeneous job",
+    "elapsed_seconds": "seconds, as Slurm counts them: without suspended_seconds",
+    "slurm_gpu_count": "GPUs by Slurm's accounting (gpu_count is the prologs')",
     "position": "position in the node's Slurm device list",
+    "value": "1 (kind mfu) or TFLOP/s per GPU (kind tflops)",
+    "stated_ratio": "1 (of the dense 16-bit peak)",
+    "measured_ratio": "1 (of the dense 16-bit peak: OFU)",
+    "difference_pp": "percentage points, stated minus measured",
+    "stated_over_measured": "1 (above 1: more is stated than was measured)",
 }
 _UNITS_BY_ENDING: Mapping[str, str] = {
     "_epoch_s": "seconds since 1970-01-01T00:00:00Z",
@@ -38,6 +52,7 @@ _UNITS_BY_ENDING: Mapping[str, str] = {
     "_joules": "joules",
     "_bytes": "bytes",
     "_mhz": "MHz",
+    "_tflops": "TFLOP/s per GPU, dense 16-bit",
     "_ratio": "1",
     "_count": "1",
 }
@@ -49,20 +64,47 @@ def unit_of(name: str) -> str | None:
     return _UNITS.get(name) or next(endings, None)
 
 
-def row_fields(by: GroupBy) -> tuple[str, ...]:
-    """The names of a row's fields, in order."""
-    return (*RUN_FIELDS, *FIGURE_FIELDS) if by == "job" else (by, *FIGURE_FIELDS)
+def flat_fields(by: GroupBy) -> tuple[str, ...]:
+    """The names of a flat row's fields, in order; those of a claim begin with ``claim_``."""
+    if by != "job":
+        return (by, *FIGURE_FIELDS)
+    return (*RUN_FIELDS, *FIGURE_FIELDS, *(f"claim_{name}" for name in CLAIM_FIELDS))
+
+
+def flat_values(row: UsageRow, by: GroupBy) -> dict[str, Value]:
+    """A row's fields in the order of :func:`flat_fields`."""
+    values = row_values(row, by)
+    if by != "job":
+        return values
+    claim = claim_values(row) or dict.fromkeys(CLAIM_FIELDS)
+    return {**values, **{f"claim_{name}": value for name, value in claim.items()}}
 
 
 def row_values(row: UsageRow, by: GroupBy) -> dict[str, Value]:
-    """A row's fields; ``None`` is "unknown" or "not measured", never zero."""
+    """A row's fields without its claim; ``None`` is "unknown" or "not measured", never zero."""
     if by != "job":
         named: dict[str, Value] = {by: safe(row.group)}
     elif row.run is not None:
-        named = {name: safe(getattr(row.run, name)) for name in RUN_FIELDS}
+        named = _run_values(row.run)
     else:
         named = {**dict.fromkeys(RUN_FIELDS), "job_id": safe(row.group)}
-    return {**named, **figure_values(figures(row.sums))}
+    return {**named, **figure_values(figures(sums_of(row)))}
+
+
+def _run_values(run: RunRow) -> dict[str, Value]:
+    values = {name: safe(getattr(run, name)) for name in _RUN_ROW}
+    return {**values, "state": safe(final_state(run)), "display_job_id": display_job_id(run)}
+
+
+def claim_values(row: UsageRow) -> dict[str, Value] | None:
+    """What a run claims of itself, and what that is held against; ``None`` where it claims nothing."""
+    claim = None if row.run is None else row.run.claim
+    if claim is None:
+        return None
+    compared = compare_claim(claim, figures(sums_of(row)))
+    return {
+        field.name: safe(getattr(value, field.name)) for value in (claim, compared) for field in fields(value)
+    }
 
 
 def figure_values(its: Figures) -> dict[str, Value]:

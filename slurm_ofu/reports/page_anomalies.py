@@ -1,9 +1,9 @@
-"""What the sampler says of itself, where it is out of the ordinary."""
+"""What is out of the ordinary: what a sampler says of itself, and where Slurm's accounting says otherwise."""
 
 from collections.abc import Iterator
 from itertools import islice
 
-from slurm_ofu.reports.wording import duration, name
+from slurm_ofu.reports.wording import count, duration, name
 from slurm_ofu.values import GpuRow, JobPage, NodeRow
 
 _MISSED_TICKS_WORTH_SAYING = 0.01  # of the ticks
@@ -19,10 +19,21 @@ def anomalies(page: JobPage) -> list[str]:
 
 
 def _all(page: JobPage) -> Iterator[str]:
+    yield from _of_accounting(page)
     for node in page.nodes:
         yield from _of_node(node)
     for gpu in page.gpus:
         yield from _of_gpu(gpu)
+
+
+def _of_accounting(page: JobPage) -> Iterator[str]:
+    """The GPU count of record is the prologs'; Slurm's is held against it."""
+    run, gpu_count = page.row.run, page.row.sums.gpu_count
+    if run is None or not run.heard or run.slurm_gpu_count in (None, gpu_count):
+        return
+    assumed = sum(node.gpu_count or 0.0 for node in page.nodes if node.gpu_count_assumed)
+    some = f" ({count(assumed)} of them assumed)" if assumed else ""
+    yield f"GPUs: {count(gpu_count)} by the prologs{some}, Slurm accounted {run.slurm_gpu_count}"
 
 
 def _of_node(node: NodeRow) -> Iterator[str]:

@@ -1,44 +1,23 @@
-"""What a job's page says in words: which run it was, and how much it made of its GPUs."""
-
-from collections.abc import Sequence
-from datetime import datetime, tzinfo
+"""How much a run made of its GPUs, and how far that can be trusted, in words."""
 
 from slurm_ofu.reports.facts import Fact
-from slurm_ofu.reports.free_text import shortened
 from slurm_ofu.reports.wording import (
     ESTIMATORS,
     EXPLANATIONS,
     UNKNOWN,
-    count,
-    duration,
     error_points,
     hours,
     in_part,
     mixed,
-    moment_of,
     name,
     not_measured,
     other_reasons,
     percent,
-    span,
     workload,
 )
-from slurm_ofu.values import Figures, GpuRow, RunRow
+from slurm_ofu.values import Figures
 
-_LONGEST_TEXT = 300  # a comment may be of any length; the page shows so much of it
 _JOULES_PER_KWH = 3.6e6
-
-
-def run_facts(run: RunRow, its: Figures, gpus: Sequence[GpuRow], zone: tzinfo) -> list[Fact]:
-    """Which run it was. What only accounting knows is said to be missing until it says so."""
-    facts = [
-        ("User", f"{name(run.user)}, account {name(run.account)}, partition {name(run.partition)}"),
-        *_name(run),
-        ("Nodes", f"{count(run.node_count)}: {_cut(run.node_list)}"),
-        ("GPUs", f"{count(its.gpu_count)}: {_gpu_models(gpus)}"),
-        ("Time", _time(run, zone)),
-    ]
-    return facts if run.comment is None else [*facts, ("Comment", _cut(run.comment))]
 
 
 def measured_facts(its: Figures) -> list[Fact]:
@@ -57,44 +36,6 @@ def measured_facts(its: Figures) -> list[Fact]:
         *([("SM active", _sm_active(its.sm_active_ratio))] if its.sm_active_ratio is not None else []),
         *([("Energy", _energy(its, its.energy_joules))] if its.energy_joules is not None else []),
     ]
-
-
-def _name(run: RunRow) -> list[Fact]:
-    """Its name, state and exit code as far as they are known, and in a line of its own what is not yet."""
-    said = (("Name", run.job_name), ("State", run.state), ("Exit code", run.exit_code))
-    known = [(label, _cut(text)) for label, text in said if text is not None]
-    facts = [(known[0][0], ", ".join([known[0][1], *map(_in_passing, known[1:])]))] if known else []
-    missing = [label.lower() for label, text in said[:2] if text is None]
-    if missing:  # label and text make one sentence
-        them = "them" if len(missing) > 1 else "it"
-        facts.append(("Not known", f"yet: {', '.join(missing)} (accounting may still fill {them} in)"))
-    return facts
-
-
-def _in_passing(fact: Fact) -> str:
-    label, text = fact
-    return f"{label.lower()} {text}"
-
-
-def _time(run: RunRow, zone: tzinfo) -> str:
-    if run.start_epoch_s is None or run.end_epoch_s is None:
-        return f"{moment_of(run.start_epoch_s, zone)} to {moment_of(run.end_epoch_s, zone)}"
-    start, end = (datetime.fromtimestamp(at // 1, zone) for at in (run.start_epoch_s, run.end_epoch_s))
-    return f"{span(start, end)}, {duration(max(0.0, run.end_epoch_s - run.start_epoch_s))}"
-
-
-def _gpu_models(gpus: Sequence[GpuRow]) -> str:
-    """Each model once, with its reference clock where any of its GPUs has one."""
-    clocks: dict[str, float | None] = {}
-    for totals in (gpu.totals for gpu in gpus):
-        if totals.gpu_model is not None and clocks.get(totals.gpu_model) is None:
-            clocks[totals.gpu_model] = totals.reference_clock_mhz
-    return "; ".join(_gpu_model(model, clocks[model]) for model in sorted(clocks)) or UNKNOWN
-
-
-def _gpu_model(gpu_model: str, reference_clock_mhz: float | None) -> str:
-    clock = UNKNOWN if reference_clock_mhz is None else f"{count(reference_clock_mhz)} MHz"
-    return f"{name(gpu_model)} (reference clock {clock})"
 
 
 def _ofu(its: Figures) -> str:
@@ -149,7 +90,3 @@ def _reason(its: Figures) -> str:
 
 def _energy(its: Figures, joules: float) -> str:
     return f"{joules / _JOULES_PER_KWH:.3g} kWh" + (" (measured part)" if in_part(its) else "")
-
-
-def _cut(text: str | None) -> str:
-    return shortened(name(text), _LONGEST_TEXT)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
+from slurm_ofu.reports.asked_jobs import AskedJob
 from slurm_ofu.reports.free_text import printable
 from slurm_ofu.reports.wording import moment, span
 from slurm_ofu.values import GroupBy, Selection
@@ -10,11 +11,15 @@ from slurm_ofu.values import GroupBy, Selection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """``zone`` is the reader's: the accounting database knows only seconds since 1970."""
+    """``zone`` is the reader's: the accounting database knows only seconds since 1970.
+
+    ``jobs`` is how the selection's jobs were asked for, in that order.
+    """
 
     selection: Selection
     by: GroupBy
     zone: tzinfo
+    jobs: tuple[AskedJob, ...] = ()
 
     @property
     def start(self) -> datetime | None:
@@ -45,7 +50,7 @@ def filters(question: Question) -> str:
         ("partition", selection.partitions),
         ("account", selection.accounts),
         ("cluster", selection.clusters),
-        ("job", tuple(str(job_id) for job_id in selection.job_ids)),
+        ("job", tuple(job.text for job in question.jobs)),
     )
     return "; ".join(f"{name} {printable(','.join(values))}" for name, values in named if values)
 
@@ -58,7 +63,9 @@ def headline(question: Question) -> str:
 def nothing_found(question: Question) -> str:
     """What to say instead of an empty report."""
     asked = filters(question)
-    later = "; a job appears here only after it has ended" if question.selection.job_ids else ""
+    later = "; a job appears here only after it has ended" if question.jobs else ""
+    if any(job.job_id is None for job in question.jobs):
+        later += ", under such an id only once Slurm's accounting was read (till then: by its JobIDRaw)"
     return f"no jobs match{': ' + asked if asked else ''} ({window(question)}){later}"
 
 

@@ -2,6 +2,7 @@
 
 from datetime import datetime, tzinfo
 
+from slurm_ofu.figures.claims import NEARLY_ALL
 from slurm_ofu.reports.free_text import printable
 from slurm_ofu.values import Figures
 
@@ -23,6 +24,8 @@ EXPLANATIONS = {
     "sampler_died": "the sampler did not live to the job's end",
     "not_started": "no prolog ran on the node, so nothing was measured there",
     "not_delivered": "the node was never heard from; its GPUs count as allocated",
+    "no_token": "Slurm's accounting holds no OFU of it: not measured, not written there (yet), or a former"
+    " life of a requeued job",
     "opted_out": "the job asked not to be profiled",
 }
 ABOVE_ONE = "OFU above 100 %: the SM clock was above the GPU model's reference clock; shown as measured"
@@ -43,7 +46,6 @@ NO_TENSOR_WORK = "no tensor work"
 _IDLE_SM_RATIO = 0.01
 _BUSY_SM_RATIO = 0.10
 _NO_TENSOR_RATIO = 0.005
-_NEARLY_ALL = 0.95  # coverage from which on a figure stands for the whole
 _NO_TROUBLE = ("ok", "short")
 
 
@@ -87,7 +89,7 @@ def other_reasons(figures: Figures) -> tuple[str, ...]:
 
 def in_part(figures: Figures) -> bool:
     """Whether what was measured does not stand for the whole."""
-    return figures.coverage_ratio is None or figures.coverage_ratio < _NEARLY_ALL
+    return figures.coverage_ratio is None or figures.coverage_ratio < NEARLY_ALL
 
 
 def workload(figures: Figures) -> str | None:

@@ -9,11 +9,11 @@ import re
 from collections.abc import Mapping
 
 from slurm_ofu.errors import StateError
+from slurm_ofu.slurm.claim import COMMENT_LIMIT, claim_of
 from slurm_ofu.slurm.gpu_order import parse_positions
 from slurm_ofu.values import HookFacts, Job, RunKey
 
 _HEAD = re.compile(rb"OFU1 ([0-9a-f-]{36}) ([0-9]+)\.([0-9]{2})\n")
-COMMENT_LIMIT = 1024  # characters of a job's comment that are kept
 
 
 def parse_facts(data: bytes, *, epoch_s: float) -> HookFacts:
@@ -44,6 +44,7 @@ def job_of(prolog: HookFacts | None, epilog: HookFacts | None, cluster_name: str
         raise StateError("no hook said a job id")
     said = first.environment
     comment = (epilog or first).environment.get("SLURM_JOB_COMMENT") or said.get("SLURM_JOB_COMMENT")
+    kept = comment[:COMMENT_LIMIT] if comment else None
     return Job(
         key=RunKey(
             cluster=cluster_name or said.get("SLURM_CLUSTER_NAME") or "unknown",
@@ -58,8 +59,9 @@ def job_of(prolog: HookFacts | None, epilog: HookFacts | None, cluster_name: str
         partition=said.get("SLURM_JOB_PARTITION") or None,
         node_list=(said.get("SLURM_JOB_NODELIST") or said.get("SLURM_NODELIST") or None) if prolog else None,
         node_count=_number(said, "SLURM_JOB_NUM_NODES") if prolog else None,
-        comment=comment[:COMMENT_LIMIT] if comment else None,
+        comment=kept,
         gpu_positions=parse_positions(said.get("SLURM_JOB_GPUS", "")) or (),
+        claim=claim_of(kept),
     )
 
 

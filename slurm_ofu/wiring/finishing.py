@@ -33,6 +33,7 @@ from slurm_ofu.values import (
     Reason,
     SamplerHealth,
 )
+from slurm_ofu.wiring.claiming import with_peak
 
 #: The wall clock may have been set between a hook's file and the look at it.
 NAME_LIMIT_S = 60.0
@@ -99,8 +100,9 @@ def assemble(
     held = None if prolog is None or end.uptime_ns is None else (end.uptime_ns - prolog.uptime_ns) / 1e9
     shared = _sharers(spool, tag, first.boot_id, job.gpu_positions, end.uptime_ns)
     gpus = _gpus(checkpoint, job.gpu_positions, config, held, prolog is not None, shared)
+    claim = with_peak(job.claim, (gpu.gpu_model for gpu in gpus), config.gpu_models)
     record = node_record(
-        job=job,
+        job=replace(job, claim=claim),
         node_name=node_name(first),
         prolog=prolog,
         end_uptime_ns=end.uptime_ns,

@@ -7,8 +7,10 @@ import pytest
 
 from slurm_ofu.cli.asked import question_of
 from slurm_ofu.errors import UsageError
+from slurm_ofu.reports.asked_jobs import AskedJob
 from slurm_ofu.reports.question import Question, window
 
+JOB = AskedJob(text="1", job_id=1)
 NOW = datetime(2026, 11, 5, 13, 0, tzinfo=timezone.utc)  # 14:00 in Berlin
 
 
@@ -35,11 +37,29 @@ def test_today_until_now_by_default() -> None:
 
 def test_jobs_are_of_any_time_and_anybodys() -> None:
     """With job ids the window is unlimited and the user is not asked for, unless said."""
-    selection = asked(jobs=(1,), users=()).selection
+    selection = asked(jobs=(JOB,), users=()).selection
     assert (None, None, ()) == (selection.start_epoch_s, selection.end_epoch_s, selection.users)
-    assert ("ada",) == asked(jobs=(1,)).selection.users
-    assert "since 2026-11-01 00:00:00 CET (UTC+01:00)" == window(asked(jobs=(1,), starttime="2026-11-01"))
-    assert "until 2026-11-01 00:00:00 CET (UTC+01:00)" == window(asked(jobs=(1,), endtime="2026-11-01"))
+    assert ("ada",) == asked(jobs=(JOB,)).selection.users
+    assert "since 2026-11-01 00:00:00 CET (UTC+01:00)" == window(asked(jobs=(JOB,), starttime="2026-11-01"))
+    assert "until 2026-11-01 00:00:00 CET (UTC+01:00)" == window(asked(jobs=(JOB,), endtime="2026-11-01"))
+
+
+def test_ids_tasks_and_components_are_selected_apart() -> None:
+    """Ids, tasks of arrays and components of heterogeneous jobs each have a place of their own in the
+    selection; the question keeps how they were asked for."""
+    jobs = (
+        AskedJob(text="7_[1,3]", array_tasks=((7, 1), (7, 3))),
+        AskedJob(text="9", job_id=9),
+        AskedJob(text="7_3", array_tasks=((7, 3),)),
+        AskedJob(text="8+1", het_component=(8, 1)),
+    )
+    question = asked(jobs=jobs)
+    assert ((9,), ((7, 1), (7, 3)), ((8, 1),)) == (
+        question.selection.job_ids,
+        question.selection.array_tasks,
+        question.selection.het_components,
+    )
+    assert jobs == question.jobs
 
 
 def test_root_and_all_users_see_everybody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,33 +159,12 @@ def test_no_match_in_json_keeps_the_schema(ask: Ask) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "ids",
-    [
-        "abc",
-        "123_4",
-        "123.batch",
-        "12+1",
-        "-5",
-        "0",
-        "1,,2",
-        ",",
-        "1,,",
-        ",1",
-        "",
-        "4294967296",
-        "9" * 99,
-        "١٢",
-        "1 2",
-        HOSTILE,
-    ],
-)
+@pytest.mark.parametrize("ids", ["abc", "123.batch", "12+", "1,,2", "", HOSTILE])
 def test_malformed_ids(ask: Ask, ids: str) -> None:
-    """What is not a raw job id is refused with exit code 3, naming it and the way to the raw id."""
+    """What is not a job id is refused with exit code 3, in words that no terminal obeys."""
     result = ask(f"--jobs={ids}")
     assert (3, "") == (result.exit_code, result.stdout)
-    assert "is not a raw job id" in result.stderr
-    assert "JobIDRaw" in result.stderr
+    assert "write 1234" in result.stderr or "ask for its job, 123" in result.stderr
     assert "\x1b" not in result.stderr
 
 

@@ -48,6 +48,21 @@ def run(job_id: int = 1001, **changes: Any) -> RunRow:
     return RunRow(**{**values, **changes})
 
 
+def accounted(**changes: Any) -> dict[str, Any]:
+    """What Slurm's accounting adds to that run."""
+    values: dict[str, Any] = {
+        "accounted": True,
+        "job_name": "train",
+        "state": "COMPLETED",
+        "qos": "normal",
+        "submit_epoch_s": MORNING - 108.0,
+        "elapsed_seconds": 2 * HOUR,
+        "suspended_seconds": 0.0,
+        "slurm_gpu_count": 8,
+    }
+    return {**values, **changes}
+
+
 def job_row(job_id: int = 1001, sums: UsageSums | None = None, **changes: Any) -> UsageRow:
     """That run with its sums, measured in full unless told otherwise."""
     return UsageRow(group=str(job_id), sums=sums or measured(), run=run(job_id, **changes))

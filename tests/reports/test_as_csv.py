@@ -6,13 +6,15 @@ import io
 import pytest
 
 from slurm_ofu.reports.as_csv import as_csv, as_parsable
-from slurm_ofu.values import UsageRow
+from slurm_ofu.values import Claim, UsageRow
 from tests.figures.examples import measured, unmeasured
-from tests.reports.examples import HOSTILE, job_row
+from tests.reports.examples import HOSTILE, accounted, job_row
 
 RUN = (
     *("cluster", "job_id", "restart_count", "sluid", "user", "account", "partition", "job_name", "state"),
     *("node_list", "node_count", "comment", "exit_code", "start_epoch_s", "end_epoch_s"),
+    *("qos", "array_job_id", "array_task_id", "het_job_id", "het_offset", "submit_epoch_s"),
+    *("elapsed_seconds", "suspended_seconds", "slurm_gpu_count", "accounted", "heard", "display_job_id"),
 )
 FIGURES = (
     *("run_count", "gpu_count", "gpu_count_unknown_time"),
@@ -21,6 +23,13 @@ FIGURES = (
     *("sm_active_ratio", "energy_joules", "estimator", "reason", "reasons", "gpu_model"),
 )
 
+CLAIM = (
+    *("kind", "value", "text", "peak_tflops", "source"),
+    *("stated_ratio", "measured_ratio", "measured_tflops", "difference_pp", "stated_over_measured"),
+    *("compared_to", "not_compared"),
+)
+FLAT_CLAIM = tuple(f"claim_{name}" for name in CLAIM)
+
 
 def parsed(text: str) -> list[dict[str, str]]:
     """The rows of a CSV text by column."""
@@ -28,10 +37,11 @@ def parsed(text: str) -> list[dict[str, str]]:
 
 
 def test_columns_are_named_as_everywhere() -> None:
-    """CSV and -P have the names of the values, grouped reports the group's name first."""
+    """CSV and -P have the names of the values, those of the claim with its name before them; grouped reports
+    the group's name first."""
     rows = [job_row()]
-    assert [*RUN, *FIGURES] == as_csv(rows, "job").splitlines()[0].split(",")
-    assert [*RUN, *FIGURES] == as_parsable(rows, "job").splitlines()[0].split("|")
+    assert [*RUN, *FIGURES, *FLAT_CLAIM] == as_csv(rows, "job").splitlines()[0].split(",")
+    assert [*RUN, *FIGURES, *FLAT_CLAIM] == as_parsable(rows, "job").splitlines()[0].split("|")
     assert ["user", *FIGURES] == as_csv([], "user").splitlines()[0].split(",")
 
 
@@ -102,3 +112,51 @@ def test_reasons_are_one_field() -> None:
     sums = measured(reasons=("ok", "no_source", "suspect"))
     assert "suspect no_source ok" == parsed(as_csv([job_row(sums=sums)], "job"))[0]["reasons"]
     assert "|suspect no_source ok|" in as_parsable([job_row(sums=sums)], "job")
+
+
+def test_what_accounting_adds() -> None:
+    """Every field of accounting is a column, raw ids and the id as Slurm shows it side by side; yes and no
+    are true and false, and what Slurm does not say is empty."""
+    told = accounted(array_job_id=1000, array_task_id=4, suspended_seconds=720.0)
+    first, second = parsed(as_csv([job_row(**told), job_row(1002, heard=False)], "job"))
+    assert ("1001", "1000_4", "1000", "4", "") == tuple(
+        first[name] for name in ("job_id", "display_job_id", "array_job_id", "array_task_id", "het_offset")
+    )
+    assert ("train", "COMPLETED", "normal", "7200.0", "720.0", "8", "true", "true") == tuple(
+        first[name]
+        for name in (
+            *("job_name", "state", "qos", "elapsed_seconds", "suspended_seconds"),
+            *("slurm_gpu_count", "accounted", "heard"),
+        )
+    )
+    assert ("1002", "1002", "", "", "false", "false") == tuple(
+        second[name]
+        for name in ("job_id", "display_job_id", "state", "slurm_gpu_count", "accounted", "heard")
+    )
+
+
+def test_a_state_that_is_not_the_last_is_not_known() -> None:
+    """RESIZING and the like are no state at the end: the field is empty until there is one."""
+    rows = [job_row(state=state, accounted=True) for state in ("RESIZING", "RUNNING", "TIMEOUT")]
+    assert ["", "", "TIMEOUT"] == [row["state"] for row in parsed(as_csv(rows, "job"))]
+
+
+def test_a_claim_is_flat() -> None:
+    """A claim and its comparison are columns; without one they are empty."""
+    claim = Claim(kind="tflops", value=494.7, text="tflops=494.7", peak_tflops=989.4)
+    first, second = parsed(as_csv([job_row(claim=claim), job_row(2)], "job"))
+    peak = "OFU × 989.4 TFLOP/s, the dense 16-bit peak of NVIDIA H100 80GB HBM3"
+    assert (
+        "tflops",
+        "494.7",
+        "tflops=494.7",
+        "989.4",
+        "epilog",
+        "0.5",
+        "0.4",
+        "395.76",
+        "10.0",
+        "1.25",
+    ) == tuple(first[name] for name in FLAT_CLAIM[:10])
+    assert (peak, "") == (first["claim_compared_to"], first["claim_not_compared"])
+    assert [""] * len(CLAIM) == [second[name] for name in FLAT_CLAIM]

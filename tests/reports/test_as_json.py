@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from slurm_ofu.reports.as_json import as_json, pages_as_json
-from slurm_ofu.values import UsageRow
+from slurm_ofu.values import Claim, UsageRow
 from tests.figures.examples import measured, unmeasured
-from tests.reports.examples import CET, HOSTILE, job_row, page, question
-from tests.reports.test_as_csv import FIGURES, RUN
+from tests.reports.examples import CET, HOSTILE, accounted, job_row, page, question
+from tests.reports.test_as_csv import CLAIM, FIGURES, RUN
 
 NOW = datetime(2026, 11, 6, 12, 0, 0, 123456, tzinfo=CET)
 
@@ -35,12 +35,15 @@ def test_frame() -> None:
         "accounts": [],
         "clusters": [],
         "job_ids": [],
+        "array_tasks": [],
+        "het_components": [],
     } == shown["query"]
 
 
 def test_rows_have_the_fields_of_the_csv() -> None:
-    """A row has the names of the values in their order; a group's row starts with the group."""
-    assert [*RUN, *FIGURES] == list(document(job_row())["rows"][0])
+    """A row has the names of the values in their order, and the claim as one of them; a group's row starts
+    with the group."""
+    assert [*RUN, *FIGURES, "claim"] == list(document(job_row())["rows"][0])
     by_user = json.loads(
         as_json([UsageRow(group="wilma", sums=measured())], question("user"), generated_at=NOW)
     )
@@ -79,8 +82,13 @@ def test_empty_answer() -> None:
 
 
 def test_every_number_has_a_unit() -> None:
-    """Each key that holds a number anywhere in the document has a unit, also on a page."""
-    shown = json.loads(pages_as_json([page()], question(), generated_at=NOW))
+    """Each key that holds a number anywhere in the document has a unit, also on a page, whatever accounting
+    adds, and in a claim."""
+    claim = Claim(kind="tflops", value=494.7, text="tflops=494.7", peak_tflops=989.4)
+    told = accounted(array_job_id=1000, array_task_id=4, het_job_id=2, het_offset=3, claim=claim)
+    full = replace(page(), row=job_row(**told))
+    shown = json.loads(pages_as_json([page(), full], question(), generated_at=NOW))
+    assert set(CLAIM) == set(shown["rows"][1]["claim"])
 
     def numbers(value: Any, name: str = "") -> set[str]:
         if isinstance(value, dict):
@@ -95,7 +103,7 @@ def test_every_number_has_a_unit() -> None:
 def test_page() -> None:
     """A page's row holds its nodes, its GPUs with sums and figures, and the timeline with nulls for gaps."""
     (row,) = json.loads(pages_as_json([page()], question(), generated_at=NOW))["rows"]
-    assert [*RUN, *FIGURES, "nodes", "gpus", "timeline"] == list(row)
+    assert [*RUN, *FIGURES, "claim", "nodes", "gpus", "timeline"] == list(row)
     assert [("n1", "ok", False), ("n2", "not_delivered", True)] == [
         (node["node_name"], node["reason"], node["gpu_count_assumed"]) for node in row["nodes"]
     ]
@@ -133,3 +141,64 @@ def test_gpus_of_unknown_time_have_a_key() -> None:
     unknown = unmeasured(allocated_seconds=None, gpu_count_unknown_time=8.0)
     shown = document(job_row(1), job_row(2, unknown))
     assert [0.0, 8.0, 8.0] == [row["gpu_count_unknown_time"] for row in (*shown["rows"], shown["total"])]
+
+
+def test_what_was_asked_for_is_repeated() -> None:
+    """Raw ids, tasks and components that were asked for stand in the query, as Slurm writes them."""
+    asked = question(job_ids=(7,), array_tasks=((123, 4),), het_components=((200, 1),))
+    query = json.loads(as_json([], asked, generated_at=NOW))["query"]
+    assert ([7], ["123_4"], ["200+1"]) == (query["job_ids"], query["array_tasks"], query["het_components"])
+
+
+def test_what_accounting_adds() -> None:
+    """job_id stays raw beside the id as Slurm shows it; whether accounting was read, and whether any node
+    spoke, are true or false."""
+    row = document(job_row(**accounted(het_job_id=1000, het_offset=1)))["rows"][0]
+    assert (1001, "1000+1", 1000, 1, True, True, 8) == tuple(
+        row[name]
+        for name in (
+            *("job_id", "display_job_id", "het_job_id", "het_offset"),
+            *("accounted", "heard", "slurm_gpu_count"),
+        )
+    )
+
+
+def test_a_state_that_is_not_the_last_is_not_known() -> None:
+    """RESIZING and the like are no state at the end: the field is null until there is one."""
+    rows = document(*(job_row(state=state) for state in ("RESIZING", "RUNNING", "FAILED")))["rows"]
+    assert [None, None, "FAILED"] == [row["state"] for row in rows]
+
+
+def test_a_claim_is_an_object() -> None:
+    """A claim stands with its text and what it is compared to, or why it is not; without one it is null."""
+    claim = Claim(kind="mfu", value=0.5, text="mfu=0.5", source="accounting")
+    first, second, third = document(job_row(claim=claim), job_row(2, unmeasured(), claim=claim), job_row(3))[
+        "rows"
+    ]
+    assert {
+        "kind": "mfu",
+        "value": 0.5,
+        "text": "mfu=0.5",
+        "peak_tflops": None,
+        "source": "accounting",
+        "stated_ratio": 0.5,
+        "measured_ratio": 0.4,
+        "measured_tflops": None,
+        "difference_pp": 10.0,
+        "stated_over_measured": 1.25,
+        "compared_to": "OFU",
+        "not_compared": None,
+    } == first["claim"]
+    assert (0.5, None, "no_ofu") == tuple(
+        second["claim"][name] for name in ("stated_ratio", "measured_ratio", "not_compared")
+    )
+    assert None is third["claim"]
+
+
+def test_a_run_that_no_node_spoke_of_says_so() -> None:
+    """A run known from accounting alone is not measured because nothing was delivered, in the total too."""
+    shown = document(job_row(sums=unmeasured(reasons=()), heard=False))
+    assert [(None, "not_delivered", False)] == [
+        (row["ofu_ratio"], row["reason"], row["heard"]) for row in shown["rows"]
+    ]
+    assert ["not_delivered"] == shown["total"]["reasons"]

@@ -7,15 +7,15 @@ import pytest
 
 from slurm_ofu.reports.as_page import as_page
 from slurm_ofu.reports.free_text import cell_width
-from slurm_ofu.values import GpuRow, JobPage, SamplerHealth, UsageSums
+from slurm_ofu.values import Claim, GpuRow, JobPage, SamplerHealth, UsageSums
 from tests.figures.examples import HOUR, gpu, measured, silent_gpu, unmeasured
 from tests.reports.examples import CET, HOSTILE, job_row, node, page, timeline
 
 PAGE = """\
 Job 1001 on cluster alpha, restart 1
   User      wilma, account physics, partition gpu
-  Exit code 0:0
-  Not known yet: name, state (accounting may still fill them in)
+  State     unknown: Slurm's accounting not read yet, exit code 0:0
+  Run       2nd run of this job (requeued)
   Nodes     2: n[1-2]
   GPUs      8: NVIDIA H100 80GB HBM3 (reference clock 1830 MHz)
   Time      2026-11-05 10:00:00 to 2026-11-05 12:00:00 CET (UTC+01:00), 2.0 h
@@ -139,6 +139,8 @@ def test_hostile_text_stays_harmless(colour: bool) -> None:
             comment=HOSTILE * 50,
             exit_code=HOSTILE,
             cluster=HOSTILE,
+            qos=HOSTILE,
+            claim=Claim(kind="tflops", value=4.0, text=HOSTILE, peak_tflops=8.0),
         ),
         nodes=(node(HOSTILE),),
         gpus=(GpuRow(node_name=HOSTILE, totals=totals),),
@@ -172,16 +174,6 @@ def test_hours_add_up_to_the_coverage() -> None:
         tensor_ref_seconds=1.6,
     )
     assert "Coverage 28.5 % of 0.004 GPU-hours (0.001 measured, 0.003 not measured)" in words(sums)
-
-
-def test_only_what_is_known_of_a_run() -> None:
-    """Name, state and exit code stand there as far as they are known, what is missing in one line."""
-    known = words(job_name="train", state="COMPLETED")
-    assert "Name train, state COMPLETED, exit code 0:0 Nodes" in known
-    assert "State FAILED, exit code 0:0 Not known yet: name (accounting may still fill it in) Nodes" in words(
-        state="FAILED"
-    )
-    assert "gpu Not known yet: name, state (accounting may still fill them in) Nodes" in words(exit_code=None)
 
 
 @pytest.mark.parametrize(

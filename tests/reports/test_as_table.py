@@ -11,7 +11,7 @@ from slurm_ofu.reports.as_table import as_table
 from slurm_ofu.reports.free_text import cell_width
 from slurm_ofu.values import UsageRow
 from tests.figures.examples import HOUR, measured, unmeasured
-from tests.reports.examples import HOSTILE, job_row, question
+from tests.reports.examples import HOSTILE, accounted, job_row, question
 
 IDLE = measured(
     tensor_ref_seconds=0.0, tensor_active_seconds=0.0, tensor_ref_variance=0.0, sm_active_seconds=0.0
@@ -104,6 +104,60 @@ def test_restarts_and_clusters_where_they_tell_runs_apart() -> None:
     assert [["1001", "0", "alpha"], ["1001", "1", "alpha"], ["1001", "0", "beta"]] == [
         line.split()[:3] for line in lines[3:6]
     ]
+
+
+ENDED = [
+    job_row(1001, **accounted()),
+    job_row(1004, **accounted(array_job_id=1002, array_task_id=7, state="TIMEOUT", job_name="x" * 40)),
+    job_row(1005),
+]
+ACCOUNTED = """\
+JobID   Name                  User   Account  Partition  State      GPUs  GPU-h  Tensor   Clock  Coverage  OFU
+1001    train                 wilma  physics  gpu        COMPLETED     8   16.0  50.0 %  80.0 %   100.0 %   40.0 % ±0.2
+1002_7  xxxxxxxxxxxxxxxxxxx…  wilma  physics  gpu        TIMEOUT       8   16.0  50.0 %  80.0 %   100.0 %   40.0 % ±0.2
+1005    unknown               wilma  physics  gpu        unknown       8   16.0  50.0 %  80.0 %   100.0 %   40.0 % ±0.2
+"""  # noqa: E501
+
+
+def test_what_accounting_adds() -> None:
+    """Where there is room a line has the job's name, cut at twenty cells, and its state; its id is as Slurm
+    shows it."""
+    lines = as_table(ENDED, question(), width=120, colour=False).splitlines()
+    assert ACCOUNTED.splitlines() == lines[2:6]
+
+
+@pytest.mark.parametrize(
+    ("width", "titles"),
+    [
+        (112, "JobID User Account Partition State GPUs GPU-h Tensor Clock Coverage OFU"),
+        (95, "JobID User Account Partition GPUs GPU-h Tensor Clock Coverage OFU"),
+        (80, "JobID User Partition GPUs GPU-h Tensor Clock Coverage OFU"),
+    ],
+)
+def test_name_and_state_give_way_first(width: int, titles: str) -> None:
+    """What accounting adds never takes the room of what was there without it."""
+    shown = as_table(ENDED, question(), width=width, colour=False)
+    assert titles.split() == next(line for line in shown.splitlines() if line.startswith("JobID")).split()
+    assert max(map(cell_width, shown.splitlines())) <= width
+
+
+@pytest.mark.parametrize("state", ["RESIZING", "RUNNING"])
+def test_a_state_on_the_way_is_not_shown_as_the_last(state: str) -> None:
+    """A state that a job passes through is none to show: without another there is no such column."""
+    rows = [job_row(1001, **accounted(state=state))]
+    assert "State" not in as_table(rows, question(), width=140, colour=False)
+    shown = as_table([*rows, *ENDED], question(), width=140, colour=False)
+    assert state not in shown
+    assert "unknown" == shown.splitlines()[3].split()[5]
+
+
+def test_a_run_that_no_node_spoke_of() -> None:
+    """A run known from accounting alone is n/a and explained, in the total too."""
+    silent = job_row(1002, unmeasured(reasons=()), heard=False)
+    shown = as_table([job_row(), silent], question(), width=100, colour=False)
+    assert "n/a (not_delivered)" in shown.splitlines()[4]
+    assert "(not_delivered)" in shown.splitlines()[6]
+    assert "not_delivered: the node was never heard from" in shown
 
 
 def test_unknown_is_said() -> None:
