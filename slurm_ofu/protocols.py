@@ -6,7 +6,16 @@ The contract tests run these laws over every implementation.
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from slurm_ofu.values import AccountingRow, DeviceIdentity, NodeRecord, Reading
+from slurm_ofu.values import (
+    AccountingRow,
+    DeviceIdentity,
+    GroupBy,
+    JobPage,
+    NodeRecord,
+    Reading,
+    Selection,
+    UsageRow,
+)
 
 
 class CounterSource(Protocol):
@@ -83,3 +92,21 @@ class Accounting(Protocol):
 
     def rows_of(self, cluster: str, job_ids: Sequence[int]) -> Iterator[AccountingRow]:
         """Every row, of all times, of these raw job ids."""
+
+
+class UsageReader(Protocol):
+    """Whoever knows of runs that are over: the accounting database, or Slurm's own accounting.
+
+    Laws. A run counts when any part of it lies in the selection's window, once. The sums of a group are
+    those of its runs pooled; groups come in the order of their names, runs the oldest first. What nobody
+    measured is ``None``, and its GPUs and their time count as allocated. Raises StoreError.
+    """
+
+    def usage(self, selection: Selection, by: GroupBy) -> list[UsageRow]:
+        """Sums over the selected runs, a row per group; by job: a row per run."""
+
+    def jobs(self, selection: Selection) -> list[UsageRow]:
+        """A row per selected run."""
+
+    def page(self, run_id: int) -> JobPage:
+        """Everything known of one run. Its ``run_id`` holds for this reader alone."""

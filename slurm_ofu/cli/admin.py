@@ -5,6 +5,9 @@ from pathlib import Path
 import click
 
 from slurm_ofu import __version__
+from slurm_ofu.cli.admin_collect import collect_command, install_command, new_key_command
+from slurm_ofu.cli.admin_reconcile import reconcile_command
+from slurm_ofu.cli.admin_write_back import write_back_command
 from slurm_ofu.cli.options import EXIT_USAGE, OfuGroup, config_option
 from slurm_ofu.config import load_config, url_path
 from slurm_ofu.delivery.inbox import ingest
@@ -18,6 +21,10 @@ from slurm_ofu.wiring.delivering import open_store, owner_id
 @click.version_option(__version__, "-V", "--version", prog_name="ofu-admin")
 def main() -> None:
     """Look after the accounting database."""
+
+
+for command in (collect_command, install_command, new_key_command, reconcile_command, write_back_command):
+    main.add_command(command)
 
 
 @main.command("init")

@@ -117,7 +117,7 @@ def deliver_command(config: str | None) -> int:
     with _files_named():
         before = spool.rejected()
         finished, problems = finish_ended_runs(spool, settings, boot_id())
-        delivered = deliver(spool, settings)
+        delivered = deliver(spool, settings, at_once=True)
         rejected = spool.rejected()
     earlier = [f"{path}: was rejected earlier: {LOOK_AT_IT}" for path in before if path in rejected]
     return _summary(finished, (*problems, *delivered.problems, *earlier), delivered, len(rejected))

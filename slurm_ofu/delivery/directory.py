@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from slurm_ofu.delivery.files import write_whole
+from slurm_ofu.delivery.files import write_each_whole
 from slurm_ofu.errors import DeliveryError
 from slurm_ofu.values import NodeRecord
 
@@ -31,19 +31,24 @@ class DirectoryDelivery:
         """Write each record as a file of its own; safe on disk when this returns."""
         if problem := directory_problem(self.directory, self.owner_id):
             raise DeliveryError(problem)
-        owner_id = self.directory.stat().st_uid
-        for record, data in records:
-            try:
-                write_whole(self.directory / file_name(record, data), data, sync=True, owner_id=owner_id)
-            except OSError as error:
-                raise DeliveryError(f"{self.directory}: a record cannot be written: {error}") from error
+        files = ((file_name(record, data), data) for record, data in records)
+        try:
+            write_each_whole(self.directory, files, owner_id=self.directory.stat().st_uid)
+        except OSError as error:
+            raise DeliveryError(f"{self.directory}: a record cannot be written: {error}") from error
 
 
 def file_name(record: NodeRecord, data: bytes) -> str:
     """A name that says whose record it is, and is the same for the same bytes."""
-    digest = f"{len(data):x}-{zlib.crc32(data):08x}"
-    node = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in record.node_name)
-    return f"{record.job.key.job_id}.{record.job.key.restart_count}.{node[:64]}.{digest}{SUFFIX}"
+    key, digest = record.job.key, f"{len(data):x}-{zlib.crc32(data):08x}"
+    whose = f"{key.job_id}.{key.restart_count}.{_word(record.node_name)}.{_word(key.cluster)}"
+    return f"{whose}.{digest}{SUFFIX}"
+
+
+def _word(name: str) -> str:
+    """A name as a part of a file's: of letters that need one byte each."""
+    good = (letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "_" for letter in name)
+    return "".join(good)[:64]
 
 
 def directory_problem(directory: Path, owner_id: int | None = None) -> str | None:

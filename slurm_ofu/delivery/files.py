@@ -3,12 +3,17 @@
 import contextlib
 import errno
 import os
+import re
 import stat
+import threading
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from slurm_ofu.errors import RecordError
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+_HALF = re.compile(r"\..+\.[0-9]+\.[0-9]+")
 _AS_IT_IS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -37,7 +42,23 @@ def write_whole(
 
     ``sync``: on disk, name and all, before this returns. ``owner_id``: whose it shall be.
     """
-    temporary = path.parent / f".{path.name}.{os.getpid()}"
+    _write(path, data, sync=sync, mode=mode, owner_id=owner_id)
+    if sync:
+        sync_directory(path.parent)
+
+
+def write_each_whole(
+    directory: Path, files: Iterable[tuple[str, bytes]], *, owner_id: int | None = None
+) -> None:
+    """Write several files, each in one step; on disk, names and all, when this returns. Raises OSError;
+    some may be there then."""
+    for name, data in files:
+        _write(directory / name, data, sync=True, mode=0o600, owner_id=owner_id)
+    sync_directory(directory)
+
+
+def _write(path: Path, data: bytes, *, sync: bool, mode: int, owner_id: int | None) -> None:
+    temporary = path.parent / f".{path.name}.{os.getpid()}.{threading.get_native_id()}"
     try:
         handle = os.open(temporary, _NEW, 0o600)
     except OSError as error:
@@ -57,8 +78,15 @@ def write_whole(
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-    if sync:
-        sync_directory(path.parent)
+
+
+def forget_halves(directory: Path, older_than_seconds: float) -> None:
+    """Remove what :func:`write_whole` left of writers that died in the middle. Raises OSError."""
+    limit = time.time() - older_than_seconds
+    for path in directory.iterdir():
+        with contextlib.suppress(OSError):
+            if _HALF.fullmatch(path.name) and path.lstat().st_mtime < limit:
+                path.unlink()
 
 
 def sync_directory(directory: Path) -> None:

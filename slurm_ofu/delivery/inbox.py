@@ -5,7 +5,7 @@ its reason in the log, so that it neither blocks the others nor is lost.
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ class Ingested:
     stored: int
     rejected: tuple[str, ...]  # "file: why"
     kept: tuple[str, ...] = ()  # not readable now or by this version: still there
+    too_new: tuple[str, ...] = ()  # files among the kept ones that only a newer version reads
 
 
 def ingest(
@@ -32,12 +33,20 @@ def ingest(
     decode: Callable[[bytes], NodeRecord],
     write: Callable[[Sequence[NodeRecord]], None],
     owner_id: int | None = None,
+    passing_over: Container[str] = (),
+    stop: Callable[[], bool] = lambda: False,
 ) -> Ingested:
-    """Store every record in ``directory``. Raises DeliveryError or StoreError with all files kept."""
+    """Store every record in ``directory``. Raises DeliveryError, StoreError or OSError with all files kept
+    that are not stored.
+
+    ``passing_over``: names of files that are known to be too new. ``stop``, asked after each transaction,
+    leaves the rest for another time.
+    """
     if problem := directory_problem(directory, owner_id):
         raise DeliveryError(problem)
-    paths = sorted(path for path in directory.iterdir() if path.suffix == SUFFIX)
-    stored, rejected, kept = 0, list[str](), list[str]()
+    found = (path for path in directory.iterdir() if path.suffix == SUFFIX)
+    paths = sorted(path for path in found if path.name not in passing_over)
+    stored, rejected, kept, too_new = 0, list[str](), list[str](), list[str]()
     for begin in range(0, len(paths), BATCH):
         batch = []
         for path in paths[begin : begin + BATCH]:
@@ -45,14 +54,19 @@ def ingest(
                 batch.append((path, decode(read_regular(path))))
             except FileNotFoundError:
                 continue  # another ingest was faster
-            except (RecordTooNew, OSError) as error:
+            except RecordTooNew as error:
+                kept.append(f"{path.name}: {error}")
+                too_new.append(path.name)
+            except OSError as error:
                 kept.append(f"{path.name}: {error}")
             except RecordError as error:
                 rejected.append(_reject(path, str(error)))
         done, refused = _store(batch, write)
         stored += done
         rejected += refused
-    return Ingested(stored=stored, rejected=tuple(rejected), kept=tuple(kept))
+        if stop():
+            break
+    return Ingested(stored=stored, rejected=tuple(rejected), kept=tuple(kept), too_new=tuple(too_new))
 
 
 def _store(

@@ -12,8 +12,9 @@ from slurm_ofu.errors import StoreBusy, StoreError
 from slurm_ofu.store.filesystems import network_filesystem
 from slurm_ofu.store.migrate import condition
 from slurm_ofu.values import Config
+from slurm_ofu.wiring.checking_collector import check_collector
 from slurm_ofu.wiring.database import out_of_reach
-from slurm_ofu.wiring.delivering import group_exists, owner_id
+from slurm_ofu.wiring.delivering import group_exists, is_remote, owner_id
 from slurm_ofu.wiring.findings import Finding, bad, note, ok
 
 
@@ -47,6 +48,9 @@ def check_spool(config: Config) -> Iterator[Finding]:
 
 def check_delivery(config: Config) -> Iterator[Finding]:
     """Whether records can be handed on."""
+    if is_remote(config):
+        yield from check_collector(config)
+        return
     path = url_path(config.delivery_to)
     if config.delivery_to.startswith("dir:"):
         problem = directory_problem(path, owner_id(config))

@@ -5,9 +5,12 @@ import grp
 import pwd
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slurm_ofu.config import url_path
+from slurm_ofu.delivery.attempts import Attempts
 from slurm_ofu.delivery.directory import DirectoryDelivery
 from slurm_ofu.delivery.files import read_regular
 from slurm_ofu.delivery.spool import REJECTED, Spool
@@ -22,11 +25,15 @@ from slurm_ofu.errors import (
 )
 from slurm_ofu.protocols import Delivery
 from slurm_ofu.records.codec import decode
+from slurm_ofu.slurm.claim import claim_of
 from slurm_ofu.slurm.hostlists import expand
 from slurm_ofu.store.write import SqliteStore
 from slurm_ofu.values import Config, NodeRecord
 from slurm_ofu.wiring.finishing import assemble, finish_run, is_known
 from slurm_ofu.wiring.host import boot_epoch_s
+
+if TYPE_CHECKING:
+    from slurm_ofu.delivery.sending import HttpDelivery
 
 BATCH = 100
 BOOT_SLACK_SECONDS = 60.0  # the wall clock may have been set since
@@ -84,14 +91,37 @@ def _sqlite(url: str, config: Config) -> SqliteStore:
         world_readable=config.database_world_readable,
         wait_seconds=config.delivery_wait_seconds,
         expand_hostlist=expand,
+        claim_of=partial(claim_of, source="accounting"),
     )
 
 
+def is_remote(config: Config) -> bool:
+    """Whether records go to a collector over the network."""
+    return config.delivery_to.startswith(("http:", "https:"))
+
+
 def open_delivery(config: Config) -> Delivery:
-    """What ``[delivery] to`` names."""
+    """What ``[delivery] to`` names. Raises DeliveryError where this installation cannot do it."""
+    if is_remote(config):
+        return open_http_delivery(config)
     if config.delivery_to.startswith("dir:"):
         return DirectoryDelivery(url_path(config.delivery_to), owner_id(config))
     return StoreDelivery(store=_sqlite(config.delivery_to, config))
+
+
+def open_http_delivery(config: Config) -> "HttpDelivery":
+    """The way to the collector. What it needs is loaded only here: other nodes never pay for it."""
+    try:
+        from slurm_ofu.delivery.sending import HttpDelivery
+        from slurm_ofu.wiring.signing import node_signing
+    except ImportError as error:
+        raise DeliveryError(f"{config.delivery_to}: {error}: install slurm-ofu again, whole") from error
+    return HttpDelivery(
+        config.delivery_to,
+        signing=node_signing(config),
+        wait_seconds=config.delivery_wait_seconds,
+        ca_file=config.delivery_ca_file,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,18 +172,29 @@ def _of_another_boot(spool: Spool, tag: str, boot_id: str) -> bool:
     return found[0].split(b" ", 2)[1].decode("ascii", "replace") != boot_id
 
 
-def deliver(spool: Spool, config: Config, paths: Sequence[Path] | None = None) -> Delivered:
-    """Hand on what is in the outbox (or only ``paths``); what cannot be handed on stays there."""
+def deliver(
+    spool: Spool, config: Config, paths: Sequence[Path] | None = None, *, at_once: bool = False
+) -> Delivered:
+    """Hand on what is in the outbox (or only ``paths``); what cannot be handed on stays there.
+
+    After a collector did not answer it is left alone for a while, unless ``at_once``: a node ends many
+    jobs, and there are many nodes.
+    """
     waiting = spool.waiting() if paths is None else tuple(paths)
-    delivery = open_delivery(config)
+    attempts = Attempts(spool.directory / "attempts") if is_remote(config) else None
     sent, problems = 0, list[str]()
-    for begin in range(0, len(waiting), BATCH):
-        batch = [item for path in waiting[begin : begin + BATCH] if (item := _read(path, problems))]
+    if waiting and (at_once or attempts is None or attempts.due()):
         try:
-            sent += _send(delivery, batch, problems)
+            delivery = open_delivery(config)
+            for begin in range(0, len(waiting), BATCH):
+                batch = [item for path in waiting[begin : begin + BATCH] if (item := _read(path, problems))]
+                sent += _send(delivery, batch, problems)
+            if attempts is not None:
+                attempts.succeeded()
         except DeliveryError as error:
             problems.append(str(error))
-            break
+            if attempts is not None:
+                attempts.failed()
     left = len(spool.waiting() if paths is None else [path for path in waiting if path.exists()])
     return Delivered(finished=0, sent=sent, left=left, problems=tuple(problems))
 
@@ -173,14 +214,16 @@ def _read(path: Path, problems: list[str]) -> tuple[Path, NodeRecord, bytes] | N
 
 
 def _send(delivery: Delivery, batch: Sequence[tuple[Path, NodeRecord, bytes]], problems: list[str]) -> int:
-    """Hand on a batch. One record that the receiver never takes does not hold up the others."""
+    """Hand on a batch. One record that the receiver never takes is looked for by halves, and does not hold
+    up the others."""
     if not batch:
         return 0
     try:
         delivery.send([(record, data) for _, record, data in batch])
     except RecordRefused as error:
         if len(batch) > 1:
-            return sum(_send(delivery, [item], problems) for item in batch)
+            middle = len(batch) // 2
+            return sum(_send(delivery, half, problems) for half in (batch[:middle], batch[middle:]))
         _set_aside(batch[0][0], str(error), problems)
         return 0
     for path, _, _ in batch:

@@ -52,7 +52,7 @@ def install(places: Places) -> list[str]:
     for path in (places.python, places.config, places.spool_dir):
         if set(str(path)) & set("'\"\\\n"):
             raise ConfigError(f"{path}: the hooks cannot hold a path with quotes, backslashes or newlines")
-    said = _configuration(places)
+    said = write_configuration(places.config, places.spool_dir)
     spool = Spool(_spool_dir(places))
     spool.make()
     said.append(f"spool {spool.directory}")
@@ -63,27 +63,27 @@ def install(places: Places) -> list[str]:
         (places.prolog_dir, PROLOG, "prolog"),
         (places.epilog_dir, EPILOG, "epilog"),
     ):
-        said.append(_write(shipped(f"{folder}/{name}"), directory / name, values, mode=0o755))
+        said.append(write_filled(shipped(f"{folder}/{name}"), directory / name, values, mode=0o755))
     if places.systemd_dir is not None:
         node = {"@OFU_NODE@": str(places.python.parent / "ofu-node"), **values}
         said += [
-            _write(shipped(f"etc/systemd/{unit}"), places.systemd_dir / unit, node, mode=0o644)
+            write_filled(shipped(f"etc/systemd/{unit}"), places.systemd_dir / unit, node, mode=0o644)
             for unit in UNITS
         ]
     said.append(_compile())
     return said
 
 
-def _configuration(places: Places) -> list[str]:
-    """Write the configuration where there is none."""
-    if places.config.exists():
+def write_configuration(path: Path, spool_dir: Path | None = None) -> list[str]:
+    """Write the configuration where there is none. Says what it did."""
+    if path.exists():
         return []
     text = shipped("etc/slurm-ofu.toml").read_text(encoding="utf-8")
-    if places.spool_dir is not None:
-        text = text.replace(f'spool_dir = "{DEFAULT_SPOOL}"', f'spool_dir = "{places.spool_dir}"')
-    places.config.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    write_whole(places.config, text.encode(), sync=False, mode=0o644)
-    return [f"wrote {places.config}"]
+    if spool_dir is not None:
+        text = text.replace(f'spool_dir = "{DEFAULT_SPOOL}"', f'spool_dir = "{spool_dir}"')
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    write_whole(path, text.encode(), sync=False, mode=0o644)
+    return [f"wrote {path}"]
 
 
 def _spool_dir(places: Places) -> Path:
@@ -97,7 +97,8 @@ def _spool_dir(places: Places) -> Path:
     return configured
 
 
-def _write(source: Path, target: Path, values: Mapping[str, str], *, mode: int) -> str:
+def write_filled(source: Path, target: Path, values: Mapping[str, str], *, mode: int) -> str:
+    """Write a shipped file with its marks filled in. Says what it did."""
     text = source.read_text(encoding="utf-8")
     for mark, value in values.items():
         text = text.replace(mark, value)

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def records() -> Iterator[NodeRecord]:
         job = replace(make_job(job_id=job_id), comment=comment)
         claimed = None if claim is None else replace(claim, peak_tflops=989.4)
         yield make_record(replace(job, claim=claimed), gpus=[make_gpu()])
-    for job_id in (*(100 + task for task in TASKS), 200, 201):
+    for job_id in (11, *(100 + task for task in TASKS), 200, 201):
         yield make_record(make_job(job_id=job_id), gpus=[make_gpu()])
 
 
@@ -36,6 +37,7 @@ def rows() -> Iterator[AccountingRow]:
     """What Slurm's accounting says: of all but job 9, and of 300, which no node spoke of."""
     yield replace(make_row(job_id=7, comment="mfu=41%"), state="RESIZING", end_epoch_s=None)
     yield make_row(job_id=8, comment="tflops=247.35")
+    yield make_row(job_id=11, comment="tflops=247.35")
     for task in TASKS:
         yield replace(make_row(job_id=100 + task), array_job_id=100, array_task_id=task)
     for offset in (0, 1):
@@ -49,7 +51,12 @@ def accounted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The configuration of a database with all of that."""
     directory = tmp_path_factory.mktemp("accounted")
     store = SqliteStore(
-        directory / "ofu.db", group=None, world_readable=True, wait_seconds=30.0, expand_hostlist=expand
+        directory / "ofu.db",
+        group=None,
+        world_readable=True,
+        wait_seconds=30.0,
+        expand_hostlist=expand,
+        claim_of=partial(claim_of, source="accounting"),
     )
     store.write(list(records()))
     store.take_accounting(list(rows()))
@@ -145,6 +152,20 @@ def test_a_claim_and_a_doubt(ask: Ask) -> None:
     assert "Claimed 247.35 TFLOP/s per GPU, 25.0 % of the peak (tflops=247.35 in the job's comment)" in page
     assert "is 197.9 TFLOP/s per GPU; stated is 1.25 times that, +5.0 percentage points" in page
     assert "Claimed" not in words(ask("-j", "9"))
+
+
+def test_a_claim_that_only_accounting_knows_is_compared_too(ask: Ask) -> None:
+    """It gets the peak of the run's GPUs when it is shown, on the page, in JSON and in columns."""
+    page = words(ask("-j", "11"))
+    assert "Claimed 247.35 TFLOP/s per GPU, 25.0 % of the peak" in page
+    assert "OFU × 989.4 TFLOP/s" in page
+    row = json.loads(ask("-j", "11", "--json").stdout)["rows"][0]
+    assert ("accounting", 989.4, None) == tuple(
+        row["claim"][name] for name in ("source", "peak_tflops", "not_compared")
+    )
+    header, line = ask("-j", "11", "-P").stdout.splitlines()
+    fields = dict(zip(header.split("|"), line.split("|"), strict=True))
+    assert "989.4" == fields["claim_peak_tflops"]
 
 
 def test_a_claim_in_machine_forms(ask: Ask) -> None:

@@ -35,6 +35,24 @@ def test_today_until_now_by_default() -> None:
     assert "2026-11-05 00:00:00 to 2026-11-05 14:00:00 CET (UTC+01:00)" == window(asked())
 
 
+IN_THE_SECOND_HOUR = datetime(
+    2026, 10, 25, 1, 10, tzinfo=timezone.utc
+)  # 02:10 in Berlin, for the second time
+
+
+def test_a_window_over_the_hour_that_comes_twice() -> None:
+    """Half an hour before 02:10 it was 02:40: the window is of half an hour, not one that runs backwards."""
+    selection = asked(now=IN_THE_SECOND_HOUR, starttime="now-30minutes").selection
+    now = IN_THE_SECOND_HOUR.timestamp()
+    assert (now - 1800, now) == (selection.start_epoch_s, selection.end_epoch_s)
+
+
+def test_a_window_that_runs_backwards_in_that_hour() -> None:
+    """02:40 is its first occurrence, which lies before the second 02:10."""
+    with pytest.raises(UsageError, match="ends before it begins"):
+        asked(now=IN_THE_SECOND_HOUR, starttime="now", endtime="2026-10-25T02:40")
+
+
 def test_jobs_are_of_any_time_and_anybodys() -> None:
     """With job ids the window is unlimited and the user is not asked for, unless said."""
     selection = asked(jobs=(JOB,), users=()).selection

@@ -1,7 +1,9 @@
 """Records handed over as files in a directory, and taken out of it again."""
 
+import json
 import os
 import stat
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ofu.delivery.directory import DirectoryDelivery, directory_problem, file_name
+from slurm_ofu.delivery.files import forget_halves
 from slurm_ofu.delivery.inbox import BATCH, ingest
 from slurm_ofu.errors import DeliveryError, RecordRefused, StoreBusy
 from slurm_ofu.records.codec import decode, encode
@@ -64,7 +67,7 @@ def test_a_record_becomes_a_file(inbox: Path) -> None:
     DirectoryDelivery(inbox).send([(RECORD, data)])
     (path,) = inbox.iterdir()
     assert (data, 0o600) == (path.read_bytes(), stat.S_IMODE(path.stat().st_mode))
-    assert path.name.startswith("1234567.0.node042.")
+    assert path.name.startswith("1234567.0.node042.cluster.")
 
 
 def test_the_same_record_twice_is_one_file(inbox: Path) -> None:
@@ -203,6 +206,37 @@ def test_a_busy_store_while_one_record_is_refused_costs_no_file(inbox: Path) -> 
         ingest(inbox, decode=decode, write=store.write)
     kept = [path for path in inbox.rglob("*.record") if path.is_file()]
     assert 3 == len(store.jobs) + len(kept)
+
+
+def test_what_is_known_to_be_too_new_is_passed_over(inbox: Path) -> None:
+    """A file that only a newer version reads is told by its name, and not read again where it is known."""
+    filled(inbox, 1)
+    newer = zlib.compress(json.dumps({"format": 99, "record": {}}).encode())
+    (inbox / "newer.record").write_bytes(newer)
+    its = ingest(inbox, decode=decode, write=Store().write)
+    assert (1, ("newer.record",), 1) == (its.stored, its.too_new, len(its.kept))
+    again = ingest(inbox, decode=decode, write=Store().write, passing_over=set(its.too_new))
+    assert ((), ()) == (again.kept, again.too_new)
+    assert ["newer.record"] == names(inbox)
+
+
+def test_ingest_can_be_stopped_between_transactions(inbox: Path) -> None:
+    """Told to stop, it ends after the transaction at work; the rest is still there."""
+    filled(inbox, *range(BATCH + 5))
+    its = ingest(inbox, decode=decode, write=Store().write, stop=lambda: True)
+    assert (BATCH, 5) == (its.stored, len(names(inbox)))
+
+
+def test_what_dead_writers_left(inbox: Path) -> None:
+    """Halves of files that are old enough go; what is being written, records and strangers' files stay."""
+    old, new = inbox / ".1.0.n1.a.5-0.record.77.78", inbox / ".1.0.n1.a.5-0.record.79.80"
+    stranger, record = inbox / ".notes", inbox / "1.record"
+    for path in (old, new, stranger, record):
+        path.write_bytes(b"x")
+    for path in (old, stranger, record):
+        os.utime(path, (1, 1))
+    forget_halves(inbox, 3600)
+    assert sorted(path.name for path in (new, stranger, record)) == names(inbox)
 
 
 def test_an_inbox_that_is_missing_is_an_error(tmp_path: Path) -> None:

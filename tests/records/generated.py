@@ -7,6 +7,9 @@ from hypothesis import strategies as st
 
 from slurm_ofu.integrals.series import BucketLine, Series
 from slurm_ofu.values import (
+    Claim,
+    ClaimKind,
+    ClaimSource,
     Estimator,
     GpuTotals,
     Interval,
@@ -82,6 +85,14 @@ QUARTERS = st.builds(
     tensor_ref_seconds=maybe(SECONDS),
     tensor_ref_error_seconds=maybe(SECONDS),
 )
+CLAIMS = st.builds(
+    Claim,
+    kind=st.sampled_from(get_args(ClaimKind)),
+    value=st.floats(1e-6, 20_000.0),
+    text=TEXT,
+    peak_tflops=maybe(st.floats(1.0, 1e5)),
+    source=st.sampled_from(get_args(ClaimSource)),
+)
 JOBS = st.builds(
     Job,
     key=st.builds(
@@ -100,6 +111,7 @@ JOBS = st.builds(
     node_count=maybe(st.integers(0, 10**6)),
     comment=maybe(TEXT),
     gpu_positions=st.lists(st.integers(0, 64), max_size=8).map(tuple),
+    claim=maybe(CLAIMS),
 )
 HEALTH = st.builds(
     SamplerHealth,

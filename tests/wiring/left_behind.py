@@ -58,9 +58,15 @@ def leave_facts(
 
 
 def leave_checkpoint(
-    spool: Spool, tag: str, saved_s: float, *, intervals: int = 7, seconds: float = 10.0
+    spool: Spool,
+    tag: str,
+    saved_s: float,
+    *,
+    intervals: int = 7,
+    seconds: float = 10.0,
+    gpu_count: int = 2,
 ) -> None:
-    """A sampler's last checkpoint: two GPUs, one of which could not be mapped."""
+    """A sampler's last checkpoint: two GPUs, one of which could not be mapped; or the good one alone."""
     offset_ns = EPOCH_S * SECOND
     fold = counted_fold(
         tensor=0.4, intervals=intervals, seconds=seconds, start_s=PROLOG_S, wall_offset_ns=offset_ns
@@ -82,7 +88,7 @@ def leave_checkpoint(
         wall_offset_ns=offset_ns,
         interval_seconds=seconds,
         refresh_seconds=0.1,
-        gpus=gpus,
+        gpus=gpus[:gpu_count],
         health=SamplerHealth(tick_count=intervals, source="nvml"),
     )
     spool.write_checkpoint(tag, encode_checkpoint(checkpoint))

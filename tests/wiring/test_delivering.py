@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ofu.delivery.directory import DirectoryDelivery
+from slurm_ofu.delivery.sending import HttpDelivery
 from slurm_ofu.delivery.spool import Spool
 from slurm_ofu.records.codec import decode, encode
 from slurm_ofu.values import Config
@@ -140,8 +141,14 @@ def test_a_database_takes_the_same_record_twice(spool: Spool, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("url", "kind"), [("dir:///x", DirectoryDelivery), ("sqlite:///x/ofu.db", StoreDelivery)]
+    ("url", "kind"),
+    [
+        ("dir:///x", DirectoryDelivery),
+        ("sqlite:///x/ofu.db", StoreDelivery),
+        ("http://localhost:6825", HttpDelivery),
+        ("https://localhost:6825", HttpDelivery),
+    ],
 )
 def test_the_configuration_says_where(tmp_path: Path, url: str, kind: type) -> None:
-    """[delivery] to names a directory or a database."""
+    """[delivery] to names a directory, a database or a collector."""
     assert isinstance(open_delivery(config_for(tmp_path, delivery_to=url)), kind)

@@ -6,8 +6,8 @@ import pytest
 
 from slurm_ofu.delivery.spool import Spool
 from slurm_ofu.errors import StateError
-from slurm_ofu.records.codec import decode
-from slurm_ofu.values import Config, NodeRecord
+from slurm_ofu.records.codec import decode, encode
+from slurm_ofu.values import Claim, Config, NodeRecord
 from slurm_ofu.wiring.finishing import assemble, environment_facts, finish_run
 from tests.integrals.examples import SECOND, near
 from tests.wiring.left_behind import (
@@ -63,6 +63,20 @@ def test_a_run_whose_sampler_died(spool: Spool, config: Config) -> None:
         unmapped.covered_seconds,
         unmapped.allocated_seconds,
     )
+
+
+@pytest.mark.parametrize(("positions", "peak"), [("0", 989.4), ("0,1", None)])
+def test_a_claim_gets_the_peak_of_its_gpus(
+    spool: Spool, config: Config, positions: str, peak: float | None
+) -> None:
+    """The epilog's comment makes the claim; where every GPU of the node is of one known model, its dense
+    16-bit peak goes with it, and where one of them is unknown none does."""
+    said = {"SLURM_JOB_GPUS": positions, "SLURM_JOB_COMMENT": "tflops=1"}
+    leave_facts(spool, TAG, "prolog", PROLOG_S, said)
+    leave_checkpoint(spool, TAG, PROLOG_S + 80, gpu_count=len(positions.split(",")))
+    leave_facts(spool, TAG, "epilog", PROLOG_S + 100, {**said, "SLURM_JOB_COMMENT": "run 3, tflops=412"})
+    expected = Claim(kind="tflops", value=412.0, text="tflops=412", peak_tflops=peak)
+    assert expected == decode(encode(record_of(spool, config))).job.claim
 
 
 def test_quarters_hold_every_gpu(spool: Spool, config: Config) -> None:

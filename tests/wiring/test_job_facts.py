@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_ofu.errors import StateError
-from slurm_ofu.slurm.job_env import COMMENT_LIMIT, exit_code, job_of, node_name, parse_facts
-from slurm_ofu.values import HookFacts
+from slurm_ofu.slurm.claim import COMMENT_LIMIT
+from slurm_ofu.slurm.job_env import exit_code, job_of, node_name, parse_facts
+from slurm_ofu.values import Claim, HookFacts
 
 BOOT = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
 ROOT = Path(__file__).parents[2]
@@ -127,6 +128,17 @@ def test_the_comment_is_the_latest() -> None:
     assert "before" == job_of(prolog, facts()).comment == job_of(prolog, None).comment
     assert COMMENT_LIMIT == len(job_of(facts(SLURM_JOB_COMMENT="x" * 5000), None).comment or "")
     assert None is job_of(facts(), facts()).comment
+
+
+def test_the_claim_is_that_of_the_comment() -> None:
+    """What the kept comment claims is the job's claim: the epilog's comment goes first, also where it
+    claims nothing; and a claim that the cut may have shortened is none."""
+    prolog = facts(SLURM_JOB_COMMENT="mfu=0.3")
+    claim = job_of(prolog, facts(SLURM_JOB_COMMENT="mfu=0.41")).claim
+    assert Claim(kind="mfu", value=0.41, text="mfu=0.41") == claim
+    assert None is job_of(prolog, facts(SLURM_JOB_COMMENT="done")).claim
+    assert "mfu=0.3" == getattr(job_of(prolog, None).claim, "text", None)
+    assert None is job_of(facts(SLURM_JOB_COMMENT="x" * (COMMENT_LIMIT - 8) + " mfu=0.41"), None).claim
 
 
 def test_what_is_missing_is_none() -> None:

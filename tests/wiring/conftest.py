@@ -1,0 +1,5 @@
+"""A munged for the tests of this folder."""
+
+from tests.delivery.conftest import munge_key, munged
+
+__all__ = ["munge_key", "munged"]
