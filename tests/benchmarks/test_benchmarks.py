@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import (
+    collector_storm,
     epilog_wall,
     finish_storm,
     hook_latency,
@@ -75,6 +76,13 @@ def test_runs_that_finish_at_once_are_all_stored_once(tmp_path: Path) -> None:
     found = finish_storm.measure(tmp_path, runs=40)
     assert (40, 40) == (found.stored_runs, found.stored_gpus)
     assert (0, 0) == (found.left_behind, found.failed)
+
+
+def test_nodes_that_come_at_once_are_all_stored_once(tmp_path: Path) -> None:
+    """Every node is told that its record was taken, and every record is in the database once."""
+    found = collector_storm.measure(tmp_path, nodes=60)
+    assert (60, 60) == (found.answered, found.stored)
+    assert (0, 0) == (found.more_than_once, found.left_behind)
 
 
 def test_statements_per_record(tmp_path: Path) -> None:
