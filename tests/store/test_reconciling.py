@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from slurm_ofu.figures import figures
+from slurm_ofu.reports.run_words import display_job_id
 from slurm_ofu.store.reconciling import ReconcilingReader
 from slurm_ofu.store.write import SqliteStore
 from slurm_ofu.values import CoveredRuns, Reconciliation, ReportingNode
 from tests.store.accounting_rows import START_S, make_row
-from tests.store.databases import make_store
+from tests.store.databases import make_store, rows
 from tests.store.records import START, make_gpu, make_job, make_record
 
 
@@ -27,7 +29,16 @@ def ask(store: SqliteStore, *, ended_by: float = START + 1e6) -> Reconciliation:
 
 def test_nothing_is_nothing(store: SqliteStore) -> None:
     """An empty database has nothing to reconcile."""
-    nothing = Reconciliation(unaccounted=(), silent=(), incomplete=(), endless=(), coverage=(), nodes=())
+    nothing = Reconciliation(
+        unaccounted=(),
+        silent=(),
+        incomplete=(),
+        endless=(),
+        coverage=(),
+        nodes=(),
+        accounting_known=False,
+        run_count_without_slurm_gpus=0,
+    )
     assert nothing == ask(store)
 
 
@@ -117,3 +128,52 @@ def test_nodes_that_never_report(store: SqliteStore) -> None:
         ReportingNode(node_name="n2", heard_count=0, silent_count=1, last_heard_epoch_s=None),
         ReportingNode(node_name="n3", heard_count=0, silent_count=1, last_heard_epoch_s=early + 60),
     ) == ask(store).nodes
+
+
+def test_rows_of_the_same_id_that_are_not_the_runs(store: SqliteStore) -> None:
+    """A run without its row whose job id has others is told from one whose id is unknown; a cluster of which no
+    row was ever read is told from both."""
+    store.write([make_record(make_job(job_id=at)) for at in (1, 2)])
+    assert not ask(store).accounting_known
+    store.take_accounting([make_row(job_id=2, uid=2000, user="eve")])
+    found = ask(store)
+    assert found.accounting_known
+    assert [(1, False), (2, True)] == [(run.job_id, run.others_rows) for run in found.unaccounted]
+
+
+def test_runs_whose_gpus_slurm_does_not_count(store: SqliteStore) -> None:
+    """Where accounting says no GPUs of jobs that had some, silent jobs of their kind cannot be found."""
+    store.write([make_record(make_job(job_id=at)) for at in (1, 2, 3)])
+    store.take_accounting([make_row(job_id=1, gpu_count=None), make_row(job_id=2)])
+    assert 1 == ask(store).run_count_without_slurm_gpus
+
+
+def test_a_run_that_is_charged_no_time(store: SqliteStore) -> None:
+    """What was measured of it has no weight: it has no OFU, and that is why."""
+    store.write([make_record()])
+    store.take_accounting([make_row(end=START_S)])
+    (row,) = ask(store).coverage
+    assert ("not_charged", 1, 0, 0.0) == (
+        *(row.reason, row.run_count, row.run_count_with_ofu, row.unmeasured_seconds),
+    )
+    (its,) = (figures(row.sums) for row in rows(store))
+    assert (None, "not_charged") == (its.ofu_ratio, its.reason)
+
+
+def test_some_partitions_only(store: SqliteStore) -> None:
+    """Where not all are meant to be measured."""
+    store.take_accounting([make_row(job_id=1), replace(make_row(job_id=2), partition="desk")])
+    reader = ReconcilingReader(store.path)
+    its = reader.reconciliation("alpha", 0.0, 2e9, ended_by_epoch_s=2e9, partitions=("gpu",))
+    assert ([1], ["gpu"]) == ([run.job_id for run in its.silent], [row.partition for row in its.coverage])
+
+
+def test_tasks_and_components_keep_their_ids(store: SqliteStore) -> None:
+    """They are called as Slurm calls them."""
+    store.take_accounting(
+        [
+            replace(make_row(job_id=1), array_job_id=9, array_task_id=4),
+            replace(make_row(job_id=2), het_job_id=8, het_offset=1),
+        ]
+    )
+    assert ["9_4", "8+1"] == [display_job_id(run) for run in ask(store).silent]
