@@ -74,6 +74,7 @@ def test_shows_three_reports(played: tuple[str, Path]) -> None:
         assert re.search(rf"^{partition} ", by_partition, re.MULTILINE)
     assert "Job 4701 on cluster demo" in page
     assert "2: gpu[01-02]" in page
+    assert "Claimed   MFU 36.0 % (mfu=0.36 in the job's comment)" in page
 
 
 def test_measures_the_truth(played: tuple[str, Path]) -> None:

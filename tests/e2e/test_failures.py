@@ -36,6 +36,9 @@ from tests.standins.nvml_standin import Control, Fault, Gpu, Scenario, Segment
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(300)]
 
+HARMLESS = pytest.mark.slurm_versions(
+    "hooks never hurt: what hangs or is missing on a node costs no job and no node"
+)
 PACKAGE = Path(slurm_ofu.__file__).parent
 INTERVAL, CHECKPOINT = 0.5, 1.0  # seconds
 SETTINGS = (
@@ -304,6 +307,7 @@ def ward(
 # ------------------------------------------------------------------ the sampler
 
 
+@HARMLESS
 def test_nothing_goes_wrong(ward: Ward) -> None:
     """Where nothing goes wrong, the run is there, complete, and syslog has no word of ours."""
     node = ward.nodes[0]
@@ -320,6 +324,7 @@ def test_nothing_goes_wrong(ward: Ward) -> None:
     assert [] == [line for line in ward.syslog_lines(node) if "slurm-ofu" in line]
 
 
+@pytest.mark.slurm_versions("a killed sampler loses one checkpoint interval")
 def test_a_killed_sampler_loses_one_checkpoint_interval(ward: Ward) -> None:
     """SIGKILL in mid-job leaves the figure up to the last checkpoint, at most one interval earlier."""
     node = ward.nodes[0]
@@ -366,6 +371,7 @@ def test_a_stranger_s_sigterm(ward: Ward) -> None:
     ward.wait_logged(node, f"job {job}: ")
 
 
+@HARMLESS
 @pytest.mark.parametrize("function", ["nvmlDeviceGetClockInfo", "nvmlInit*"])
 def test_nvml_hangs(ward: Ward, function: str) -> None:
     """NVML that never answers, from the start or in mid-job, costs the figure after that and 2.5 s."""
@@ -393,6 +399,7 @@ def test_nvml_hangs(ward: Ward, function: str) -> None:
     ward.wait_logged(node, f"job {job}: the sampler did not finish and was killed")
 
 
+@HARMLESS
 @pytest.mark.parametrize("folder", ["counters", "delivery", ".."])
 def test_python_in_uninterruptible_sleep(ward: Ward, folder: str) -> None:
     """A file system that does not answer holds up our Python, which even SIGKILL cannot end, and no job.
@@ -562,6 +569,7 @@ def one_job(ward: Ward, node: str, *, clean: bool = True) -> int:
 # ------------------------------------------------------------------ the hooks
 
 
+@pytest.mark.slurm_versions("a node on which no prolog ran is part of the run, and says so")
 def test_no_prolog_on_one_node(ward: Ward) -> None:
     """A node on which no prolog ran is part of the run all the same, and says so."""
     with_prolog, without = ward.nodes[:2]
@@ -640,6 +648,7 @@ def broken(ward: Ward, node: str, what: str) -> Any:
     return ward.replaced(node, CONFIG, f"{MARKS}/broken.toml")
 
 
+@HARMLESS
 @pytest.mark.parametrize(
     ("what", "said", "reason"),
     [
@@ -707,6 +716,7 @@ def our_processes(ward: Ward) -> Sequence[str]:
     return lines
 
 
+@pytest.mark.slurm_versions("no process and no state is left on the nodes, and none is drained")
 def test_nothing_is_left(ward: Ward) -> None:
     """After all that: no process, no state, no record on the way, every node idle."""
     ward.cluster.wait_for(lambda: not our_processes(ward), 20, "our processes to end")

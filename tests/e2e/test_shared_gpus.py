@@ -12,7 +12,10 @@ from tests.services.slurm_conf import NodeSpec
 from tests.services.unix_users import ALICE, BOB
 from tests.standins.nvml_standin import Gpu, Scenario, Segment
 
-pytestmark = pytest.mark.slurm
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.slurm_versions("jobs that share a GPU share its time"),
+]
 
 STEADY = Segment(seconds=1, tensor_ratio=0.5, sm_clock_mhz=1830, sm_active_ratio=0.9)
 
