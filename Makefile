@@ -6,14 +6,17 @@ BIN := $(VENV)/bin
 REQUIRE_ALL ?= 0
 # Arguments for pytest, as in `make test PYTEST="-m slurm -x"`.
 PYTEST ?=
+# Debian suites for test-matrix, as in VERSIONS=trixie; without: those whose Slurm this machine lacks.
+VERSIONS ?=
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test test-matrix lint bench docs clean
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help:
 	@echo "make demo   a small cluster's working day on this machine: no root, no Slurm, no GPU"
 	@echo "make test   every test; as root the real-Slurm ones too (installs what they need from Debian)"
+	@echo "make test-matrix   the tests that depend on Slurm's version, on the Slurms of Debian's other suites (root)"
 	@echo "make lint   ruff, mypy, import-linter, shellcheck"
 	@echo "make bench  the benchmarks, as described in benchmarks/README.md"
 	@echo "make docs   the generated documents (docs/schema.md, docs/cli.md)"
@@ -30,7 +33,7 @@ $(VENV)/made: pyproject.toml
 	@touch $@
 
 $(VENV)/made-for-tests: $(VENV)/made
-	$(BIN)/python -m pip install --quiet --editable '.[test,lint]'
+	$(BIN)/python -m pip install --quiet --editable '.[test,lint,bench]'
 	@touch $@
 
 demo: $(VENV)/made
@@ -38,7 +41,13 @@ demo: $(VENV)/made
 
 test: $(VENV)/made-for-tests
 	@sh tests/prepare.sh
-	OFU_TEST_REQUIRE_ALL=$(REQUIRE_ALL) $(BIN)/python -m pytest $(PYTEST)
+	OFU_TEST_REQUIRE_ALL=$(REQUIRE_ALL) OFU_TEST_RESULT=build/slurm-versions/host.json \
+	    $(BIN)/python -m pytest $(PYTEST)
+
+test-matrix: $(VENV)/made-for-tests
+	@sh tests/prepare.sh
+	@sh tests/prepare.sh mmdebstrap debian-archive-keyring util-linux
+	OFU_TEST_REQUIRE_ALL=$(REQUIRE_ALL) $(BIN)/python -m tests.matrix --versions='$(VERSIONS)' --pytest='$(PYTEST)'
 
 lint: $(VENV)/made-for-tests
 	$(BIN)/ruff check .

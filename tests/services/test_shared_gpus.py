@@ -12,7 +12,10 @@ from .slurm_cluster import SlurmCluster
 from .slurm_conf import NodeSpec
 from .unix_users import ALICE
 
-pytestmark = pytest.mark.slurm
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.slurm_versions("hooks of a job on a shared GPU (shard, mps) are told its index"),
+]
 
 SHARD_NODE, MPS_NODE = 0, 1
 GPU_LINE = "Name=gpu Type=h100 File=/dev/nvidia[0-3]"

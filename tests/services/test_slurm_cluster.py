@@ -16,7 +16,12 @@ from .recording import Recorder, recorder
 from .slurm_cluster import DATABASE, SlurmCluster
 from .unix_users import ALICE, BOB, CAROL, user_exists
 
-pytestmark = pytest.mark.slurm
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.slurm_versions(
+        "the tests' own cluster: users, accounting, hooks, an end that leaves nothing"
+    ),
+]
 
 SPOOL = "/var/spool/slurm-ofu"
 ADDED_FILE = "/usr/lib/ofu-test-absent/libexample.so.1"

@@ -1,0 +1,1 @@
+"""Tests that depend on Slurm, on every Slurm that Debian has: those that this machine lacks in chroots."""
