@@ -13,6 +13,7 @@ SHIPPED = (
     "epilog/zz-slurm-ofu",
     "etc/slurm-ofu.toml",
     "etc/slurm.conf.fragment",
+    "etc/systemd/slurm-ofu-collect.service",
     "etc/systemd/slurm-ofu-deliver.service",
     "etc/systemd/slurm-ofu-deliver.timer",
 )

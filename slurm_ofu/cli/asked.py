@@ -86,15 +86,20 @@ def _window(
     end_text = endtime if endtime is not None else None if unlimited else "now"
     start = None if start_text is None else parse_time(start_text, now=now, zone=zone)
     end = None if end_text is None else parse_time(end_text, now=now, zone=zone)
-    if start is not None and end is not None and end < start and starttime is not None:
+    if start is not None and end is not None and _is_before(end, start) and starttime is not None:
         end = _next_after(start, end_text or "", now=now, zone=zone) or end
-    if start is not None and end is not None and end < start:
+    if start is not None and end is not None and _is_before(end, start):
         default = " (the default)" if starttime is None else ""
         raise UsageError(
             f"the window ends before it begins: --endtime {end_text} is {end:%Y-%m-%d %H:%M:%S},"
             f" --starttime {start_text}{default} is {start:%Y-%m-%d %H:%M:%S}"
         )
     return start, end
+
+
+def _is_before(one: datetime, other: datetime) -> bool:
+    """By the moments: times of one zone compare by what clocks show, and those go back in autumn."""
+    return one.timestamp() < other.timestamp()
 
 
 def _next_after(start: datetime, text: str, *, now: datetime, zone: tzinfo) -> datetime | None:
@@ -111,7 +116,7 @@ def _next_after(start: datetime, text: str, *, now: datetime, zone: tzinfo) -> d
             end = parse_time(f"{int(month):02}{int(day):02}{year % 100:02}{clock}", now=now, zone=zone)
         except UsageError:  # 29 February
             continue
-        if end > start:
+        if _is_before(start, end):
             return end
     return None
 

@@ -26,7 +26,7 @@ class ClaimComparison:
     """A claim beside OFU. Where they are not compared, ``not_compared`` says why, and all but the stated
     share is ``None``."""
 
-    stated_ratio: float | None  # of the dense 16-bit peak; None: of TFLOP/s without a known peak
+    stated_ratio: float | None  # of the dense 16-bit peak; None: of TFLOP/s without one known peak
     measured_ratio: float | None = None  # OFU
     measured_tflops: float | None = None  # per GPU, OFU times the peak; None: no peak is known
     difference_pp: float | None = None  # stated minus measured, percentage points
@@ -37,7 +37,7 @@ class ClaimComparison:
 
 def compare_claim(claim: Claim, its: Figures) -> ClaimComparison:
     """The claim of a run beside the run's figures."""
-    stated = _stated_ratio(claim)
+    stated = _stated_ratio(claim, its)
     reason = _why_not(claim, its)
     if reason is not None or stated is None or its.ofu_ratio is None:
         return ClaimComparison(stated_ratio=stated, not_compared=reason)
@@ -51,9 +51,12 @@ def compare_claim(claim: Claim, its: Figures) -> ClaimComparison:
     )
 
 
-def _stated_ratio(claim: Claim) -> float | None:
+def _stated_ratio(claim: Claim, its: Figures) -> float | None:
+    """The claim as a share of the peak; TFLOP/s on GPUs of several models are a share of none of theirs."""
     if claim.kind == "mfu":
         return claim.value
+    if its.gpu_model == "mixed":
+        return None
     return claim.value / claim.peak_tflops if claim.peak_tflops else None
 
 
@@ -66,7 +69,7 @@ def _why_not(claim: Claim, its: Figures) -> NotCompared | None:
         return "low_coverage"
     if its.gpu_model == "mixed":
         return "several_gpu_models"
-    return "no_peak" if _stated_ratio(claim) is None else None
+    return "no_peak" if _stated_ratio(claim, its) is None else None
 
 
 def _compared_to(claim: Claim, its: Figures) -> str:

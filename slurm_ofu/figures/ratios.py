@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from slurm_ofu.figures.pooling import degrees_of_freedom, sums_of_gpu
-from slurm_ofu.figures.reasons import by_severity, dominating_reason
+from slurm_ofu.figures.reasons import NOT_CHARGED, by_severity, dominating_reason
 from slurm_ofu.figures.student import t_quantile
 from slurm_ofu.values import Figures, GpuTotals, UsageSums
 
@@ -30,7 +30,7 @@ def figures(sums: UsageSums) -> Figures:
         sm_active_ratio=_ratio(sums.sm_active_seconds, sums.sm_active_covered_seconds),
         energy_joules=sums.energy_joules,
         estimator=_one_or_mixed(sums.estimators),
-        reason=dominating_reason(sums.reasons, has_figure=ofu is not None),
+        reason=_reason(sums, ofu),
         reasons=by_severity(sums.reasons),
         gpu_model=_one_or_mixed(sums.gpu_models),
     )
@@ -67,6 +67,14 @@ def _error_pp(sums: UsageSums) -> float | None:
         return 0.0
     quantile = t_quantile(degrees_of_freedom(variance, sums.tensor_ref_variance_per_degree))
     return _ratio(100 * quantile * math.sqrt(variance), sums.ofu_covered_seconds)
+
+
+def _reason(sums: UsageSums, ofu: float | None) -> str | None:
+    """Why there is no figure, or what qualifies it. What is charged no time weighs nothing."""
+    reason = dominating_reason(sums.reasons, has_figure=ofu is not None)
+    if reason is None and sums.allocated_seconds == 0 and sums.gpu_count > 0:
+        return NOT_CHARGED
+    return reason
 
 
 def _tpa(sums: UsageSums, ofu: float | None) -> float | None:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 #: Of a job read from Slurm's own accounting that holds no figures of ours; never in the database.
 NO_TOKEN = "no_token"
+#: Of what was measured, but not for any time that Slurm charges; never in the database.
+NOT_CHARGED = "not_charged"
 #: Worst first: what casts doubt on the figure, then what lost it, from fault to choice, then ``ok``.
 SEVERITY = (
     "suspect",
@@ -17,6 +19,7 @@ SEVERITY = (
     "no_source",
     "unknown_model",
     NO_TOKEN,
+    NOT_CHARGED,
     "opted_out",
     "short",
     "ok",

@@ -1,7 +1,7 @@
 """What `ofu-admin reconcile` says: how much of the fleet has an OFU, and what is amiss, with why."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, tzinfo
 from typing import Any
@@ -10,11 +10,13 @@ from slurm_ofu.figures.fleet import fleet_coverage, gpu_hours
 from slurm_ofu.reports.fields import safe
 from slurm_ofu.reports.free_text import wrapped
 from slurm_ofu.reports.grid import Column, Line, as_grid
+from slurm_ofu.reports.run_words import display_job_id
 from slurm_ofu.reports.wording import count, hours, moment_of, name, percent, span
 from slurm_ofu.values import CoveredRuns, ReconciledRun, Reconciliation, ReportingNode
 
 SCHEMA_VERSION = 1
 ON_ITS_WAY_SECONDS = 1800.0  # a node whose collector did not answer tries again within that time
+_UNREAD = "Name it under [accounting] clusters or with -M, unless [node] cluster_name is not Slurm's own name"
 _COLUMNS = (
     Column(title="Partition", shrinks=True),
     Column(title="Reason"),
@@ -42,7 +44,7 @@ def as_reconciliation(
     silence = {node.node_name: node for node in its.nodes}
     parts = [
         f"Cluster {name(cluster)}, runs with any part in {span(start, end)}\n",
-        _coverage(its.coverage, width),
+        _coverage(its, width),
         _runs(
             "GPU jobs of Slurm's accounting that no node ever spoke of",
             its.silent,
@@ -60,7 +62,7 @@ def as_reconciliation(
         _runs(
             "Runs that Slurm's accounting does not know, or not as ended",
             its.unaccounted,
-            _why_unaccounted,
+            lambda run: why_unaccounted(run, accounting_known=its.accounting_known),
             width,
             most,
         ),
@@ -108,15 +110,29 @@ def why_never_seen(
             f" {moment_of(last, zone)}, before this one: records may wait there (ofu-node deliver)"
         )
     return (
-        f"{_listed(run.silent_nodes)} reported on later jobs: its prolog or epilog did not run for this one,"
-        " or its spool was lost"
+        f"{_listed(run.silent_nodes)} reported on jobs that ended later: the hooks did not run for this"
+        " one, or its record was set aside or lost"
     )
 
 
-def _why_unaccounted(run: ReconciledRun) -> str:
+def why_unaccounted(run: ReconciledRun, *, accounting_known: bool) -> str:
+    """Why a run has no row that is over in Slurm's accounting, as far as its other rows tell."""
     if run.state is not None:
-        return f"in Slurm's accounting as {name(run.state)}, without an end: sacctmgr show runawayjobs"
-    return "no such job in Slurm's accounting: purged there, or [node] cluster_name differs from Slurm's name"
+        return (
+            f"in Slurm's accounting as {name(run.state)}, without an end: the job goes on without these"
+            " nodes, or is a runaway (sacctmgr show runawayjobs)"
+        )
+    if not accounting_known:
+        return f"no row of its cluster was ever read. {_UNREAD}"
+    if run.others_rows:
+        return (
+            "Slurm's accounting has this job id only for another life, another user, or a time over a day"
+            " away (is a node's clock right?)"
+        )
+    return (
+        "no such job in Slurm's accounting: purged there, not handed over by slurmctld yet, or hidden from"
+        " this user (PrivateData)"
+    )
 
 
 def _why_endless(run: ReconciledRun) -> str:
@@ -124,14 +140,33 @@ def _why_endless(run: ReconciledRun) -> str:
     return f"no epilog spoke: the node died, or another script failed first{known}"
 
 
-def _coverage(rows: Sequence[CoveredRuns], width: int) -> str:
+def _coverage(its: Reconciliation, width: int) -> str:
+    rows = its.coverage
     if not rows:
         return "No runs.\n"
     lines = [_coverage_line((name(row.partition), name(row.reason)), [row]) for row in rows]
     lines.append(_coverage_line(("TOTAL", ""), rows, total=True))
-    unknown = fleet_coverage(rows).gpu_count_unknown_time
-    note = f"{count(unknown)} GPUs were held for an unknown time and are in no GPU-hours\n" if unknown else ""
-    return as_grid(_COLUMNS, lines, width=width, colour=False) + note
+    notes = [line for note in _coverage_notes(its) for line in wrapped(note, width)]
+    return as_grid(_COLUMNS, lines, width=width, colour=False) + "".join(f"{line}\n" for line in notes)
+
+
+def _coverage_notes(its: Reconciliation) -> Iterator[str]:
+    """What the table leaves out."""
+    if not its.accounting_known:
+        yield (
+            "No row of this cluster's accounting was ever read: jobs that no node spoke of are not in here."
+            f" {_UNREAD}"
+        )
+    elif its.run_count_without_slurm_gpus:
+        yield (
+            f"Of {_counted(its.run_count_without_slurm_gpus, 'run')} Slurm's accounting counts no GPUs"
+            " (AccountingStorageTRES lacks gres/gpu, or the job had shares of one): jobs of this kind that no"
+            " node spoke of are not in here"
+        )
+    unknown = fleet_coverage(its.coverage).gpu_count_unknown_time
+    if unknown:
+        verb = "was" if unknown == 1 else "were"
+        yield f"{_counted(unknown, 'GPU')} {verb} held for an unknown time: in no GPU-hours"
 
 
 def _coverage_line(names: tuple[str, str], rows: Sequence[CoveredRuns], *, total: bool = False) -> Line:
@@ -155,7 +190,7 @@ def _runs(title: str, runs: Sequence[ReconciledRun], why: Any, width: int, most:
     for run in shown:
         restart = f" (restart {run.restart_count})" if run.restart_count else ""
         held = "" if run.allocated_seconds is None else f", {hours(gpu_hours(run.allocated_seconds))} GPU-h"
-        who = f"{run.job_id}{restart} {name(run.user)}, {name(run.partition)}{held}"
+        who = f"{display_job_id(run)}{restart} {name(run.user)}, {name(run.partition)}{held}"
         lines += [f"  {line}" for line in wrapped(f"{who}: {why(run)}", width - 2)]
     if len(shown) < len(runs):
         lines.append(f"  … and {len(runs) - len(shown)} more (--all)")
@@ -173,7 +208,7 @@ def _nodes(nodes: Sequence[ReportingNode], zone: tzinfo, width: int) -> str:
             if node.last_heard_epoch_s is None
             else f"last on a job that ended {moment_of(node.last_heard_epoch_s, zone)}"
         )
-        text = f"{name(node.node_name)}: {node.silent_count} runs, {last}"
+        text = f"{name(node.node_name)}: {_counted(node.silent_count, 'run')}, {last}"
         lines += [f"  {line}" for line in wrapped(text, width - 2)]
     return "".join(f"{line}\n" for line in lines)
 
@@ -182,7 +217,9 @@ def _cluster(cluster: str, its: Reconciliation, now_epoch_s: float, zone: tzinfo
     silence = {node.node_name: node for node in its.nodes}
 
     def runs(found: Sequence[ReconciledRun], why: Any) -> list[dict[str, Any]]:
-        return [{**_plain(asdict(run)), "why": why(run)} for run in found]
+        return [
+            {**_plain(asdict(run)), "display_job_id": display_job_id(run), "why": why(run)} for run in found
+        ]
 
     def never(run: ReconciledRun) -> str:
         return why_never_seen(run, silence, now_epoch_s, zone)
@@ -192,14 +229,22 @@ def _cluster(cluster: str, its: Reconciliation, now_epoch_s: float, zone: tzinfo
         "coverage": [_plain(asdict(row)) for row in its.coverage],
         "never_seen": runs(its.silent, never),
         "incomplete": runs(its.incomplete, never),
-        "unaccounted": runs(its.unaccounted, _why_unaccounted),
+        "unaccounted": runs(
+            its.unaccounted, lambda run: why_unaccounted(run, accounting_known=its.accounting_known)
+        ),
         "endless": runs(its.endless, _why_endless),
         "nodes": [_plain(asdict(node)) for node in its.nodes],
+        "accounting_known": its.accounting_known,
+        "run_count_without_slurm_gpus": its.run_count_without_slurm_gpus,
     }
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: safe(value) for key, value in row.items()}
+
+
+def _counted(number: float, noun: str) -> str:
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def _listed(names: Iterable[str]) -> str:

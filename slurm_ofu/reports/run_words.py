@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from slurm_ofu.values import RunRow, UsageRow, UsageSums
+from slurm_ofu.values import ReconciledRun, RunRow, UsageRow, UsageSums
 
 #: States that a job passes through: whatever comes after them is not known yet.
 _PASSING_STATES: Final = frozenset(
@@ -16,7 +16,7 @@ _PASSING_STATES: Final = frozenset(
 _ORDINAL_ENDINGS: Final = {1: "st", 2: "nd", 3: "rd"}
 
 
-def display_job_id(run: RunRow) -> str:
+def display_job_id(run: RunRow | ReconciledRun) -> str:
     """The job's id as Slurm shows it: 123_4 for an array's task, 123+1 for a component, else the raw one.
 
     Only accounting knows of arrays; until it was read this is the raw id.

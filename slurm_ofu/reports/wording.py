@@ -26,6 +26,7 @@ EXPLANATIONS = {
     "not_delivered": "the node was never heard from; its GPUs count as allocated",
     "no_token": "Slurm's accounting holds no OFU of it: not measured, not written there (yet), or a former"
     " life of a requeued job",
+    "not_charged": "Slurm's accounting charges no time for it: what was measured has no weight",
     "opted_out": "the job asked not to be profiled",
 }
 ABOVE_ONE = "OFU above 100 %: the SM clock was above the GPU model's reference clock; shown as measured"

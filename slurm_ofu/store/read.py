@@ -7,7 +7,8 @@ Each answer is one consistent snapshot, read quickly, since a reader holds up a 
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -20,6 +21,7 @@ from slurm_ofu.store.rows import HEALTH_FIELDS, gpu_from_row
 from slurm_ofu.store.schema import SCHEMA_VERSION
 from slurm_ofu.store.selection import GROUPS, where
 from slurm_ofu.values import (
+    Claim,
     GpuRow,
     GroupBy,
     JobPage,
@@ -41,17 +43,27 @@ class Reader:
     """The accounting database at ``path``, for anybody who may read the file.
 
     Raises StoreMissing where there is none, StoreBusy where a writer held it for ``wait_seconds``.
+    ``held_against`` gives a claim what it is compared to, by the models of the run's GPUs, where no node
+    has: Slurm's accounting knows none.
     """
 
-    def __init__(self, path: str | Path, *, wait_seconds: float = 10.0) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        wait_seconds: float = 10.0,
+        held_against: Callable[[Claim, Sequence[str]], Claim | None] = lambda claim, _gpu_models: claim,
+    ) -> None:
         self.path = Path(path)
         self.wait_seconds = wait_seconds
+        self._held_against = held_against
 
     def usage(self, selection: Selection, by: GroupBy) -> list[UsageRow]:
         """Sums over the selected runs, a row per group; by job: a row per run, oldest first."""
         clause, parameters = where(selection)
         if by == "job":
-            return self._answer(lambda opened: _job_rows(opened, clause, parameters))
+            rows = self._answer(lambda opened: _job_rows(opened, clause, parameters))
+            return [self._with_peak(row) for row in rows]
         return self._answer(lambda opened: _group_rows(opened, GROUPS[by], clause, parameters))
 
     def jobs(self, selection: Selection) -> list[UsageRow]:
@@ -71,13 +83,20 @@ class Reader:
         if not rows:
             raise StoreError(f"{self.path}: no run with run_id {run_id}")
         return JobPage(
-            row=rows[0],
+            row=self._with_peak(rows[0]),
             nodes=tuple(_node_row(row) for row in dicts(opened, NODES, [run_id])),
             gpus=tuple(
                 GpuRow(node_name=row["node_name"], totals=gpu_from_row(row))
                 for row in dicts(opened, GPUS, [run_id])
             ),
         )
+
+    def _with_peak(self, row: UsageRow) -> UsageRow:
+        claim = None if row.run is None else row.run.claim
+        if row.run is None or claim is None or claim.peak_tflops is not None:
+            return row
+        held = self._held_against(claim, row.sums.gpu_models)
+        return replace(row, run=replace(row.run, claim=held))
 
     def _answer(self, question: Callable[[sqlite3.Connection], _Answer]) -> _Answer:
         """Ask within one read transaction; wait for writers up to the deadline."""

@@ -3,7 +3,7 @@
 import sqlite3
 from typing import Any, Final
 
-from slurm_ofu.figures.reasons import SEVERITY
+from slurm_ofu.figures.reasons import NOT_CHARGED, SEVERITY
 from slurm_ofu.store.read import Reader, dicts
 from slurm_ofu.store.selection import where
 from slurm_ofu.store.views import GPU_SUMS, NODE_SUMS, RUN_SUMS
@@ -21,6 +21,13 @@ _ENDLESS: Final = """
 EXISTS (SELECT 1 FROM run_told AS t WHERE t.run_id = run.run_id AND t.exit_code IS NULL)
 """
 _RANKS: Final = " ".join(f"WHEN '{reason}' THEN {at}" for at, reason in enumerate(SEVERITY))
+# What was measured of a run that Slurm charges no time for has no weight, hence no OFU.
+_CHARGED_RANK: Final = f"""
+CASE WHEN rank = {SEVERITY.index("ok")} AND allocated_seconds = 0.0 THEN {SEVERITY.index(NOT_CHARGED)}
+    ELSE rank END
+"""
+_ACCOUNTING_KNOWN: Final = "SELECT EXISTS (SELECT 1 FROM accounting_row WHERE cluster = ?)"
+_UNCOUNTED: Final = "heard = 1 AND accounted = 1 AND slurm_gpu_count IS NULL"
 
 
 def _runs_query(clause: str) -> str:
@@ -36,7 +43,10 @@ def _runs_query(clause: str) -> str:
         r.start_epoch_s, r.end_epoch_s,
         COALESCE(r.state, (SELECT a.state FROM accounting_row AS a WHERE a.run_id = r.run_id
             ORDER BY a.submit_epoch_s DESC LIMIT 1)) AS state,
-        COALESCE(s.gpu_count, 0.0) AS gpu_count, s.allocated_seconds
+        COALESCE(s.gpu_count, 0.0) AS gpu_count, s.allocated_seconds,
+        r.array_job_id, r.array_task_id, r.het_job_id, r.het_offset,
+        EXISTS (SELECT 1 FROM accounting_row AS a WHERE a.cluster = r.cluster AND a.job_id = r.job_id
+            AND a.run_id IS NOT r.run_id) AS others_rows
     FROM sums AS s JOIN run AS r ON r.run_id = s.run_id
     ORDER BY COALESCE(r.start_epoch_s, r.end_epoch_s), r.run_id
     """
@@ -62,14 +72,14 @@ def _coverage_query(clause: str) -> str:
     sums AS (SELECT s.partition AS partition, {RUN_SUMS},
                  MIN(COALESCE(g.rank, n.rank), COALESCE(n.rank, g.rank)) AS rank FROM selected AS s
              LEFT JOIN n ON n.run_id = s.run_id LEFT JOIN g ON g.run_id = s.run_id)
-    SELECT partition, rank, COUNT(*) AS run_count,
+    SELECT partition, {_CHARGED_RANK} AS rank, COUNT(*) AS run_count,
         SUM(CASE WHEN ofu_covered_seconds > 0 THEN 1 ELSE 0 END) AS run_count_with_ofu,
         COALESCE(SUM(gpu_count), 0.0) AS gpu_count,
         COALESCE(SUM(gpu_count_unknown_time), 0.0) AS gpu_count_unknown_time,
         COALESCE(SUM(ofu_covered_seconds), 0.0) AS ofu_covered_seconds,
         COALESCE(SUM(MAX(0.0, allocated_seconds - COALESCE(ofu_covered_seconds, 0.0))), 0.0)
             AS unmeasured_seconds
-    FROM sums GROUP BY partition, rank ORDER BY partition, rank
+    FROM sums GROUP BY 1, 2 ORDER BY 1, 2
     """
 
 
@@ -87,21 +97,36 @@ def _nodes_query(clause: str) -> str:
     """
 
 
+def _uncounted_query(clause: str) -> str:
+    return f"SELECT COUNT(*) FROM run WHERE {clause} AND {_UNCOUNTED}"
+
+
 #: Everything that is asked here, each for a condition on table run.
-QUERIES: Final = (_runs_query, _silent_nodes_query, _coverage_query, _nodes_query)
+QUERIES: Final = (_runs_query, _silent_nodes_query, _coverage_query, _nodes_query, _uncounted_query)
 
 
 class ReconcilingReader(Reader):
     """The accounting database as somebody sees it who asks what is missing in it."""
 
     def reconciliation(
-        self, cluster: str, start_epoch_s: float, end_epoch_s: float, *, ended_by_epoch_s: float
+        self,
+        cluster: str,
+        start_epoch_s: float,
+        end_epoch_s: float,
+        *,
+        ended_by_epoch_s: float,
+        partitions: tuple[str, ...] = (),
     ) -> Reconciliation:
         """Everything with any part in start <= t < end, in one snapshot.
 
         Runs that ended after ``ended_by_epoch_s`` are not unaccounted: they may not be in there yet.
         """
-        selection = Selection(clusters=(cluster,), start_epoch_s=start_epoch_s, end_epoch_s=end_epoch_s)
+        selection = Selection(
+            clusters=(cluster,),
+            partitions=partitions,
+            start_epoch_s=start_epoch_s,
+            end_epoch_s=end_epoch_s,
+        )
         clause, parameters = where(selection)
 
         def ask(opened: sqlite3.Connection) -> Reconciliation:
@@ -118,6 +143,10 @@ class ReconcilingReader(Reader):
                     ReportingNode(**row)
                     for row in dicts(opened, _nodes_query(clause), [*parameters, cluster])
                 ),
+                accounting_known=bool(opened.execute(_ACCOUNTING_KNOWN, (cluster,)).fetchone()[0]),
+                run_count_without_slurm_gpus=opened.execute(_uncounted_query(clause), parameters).fetchone()[
+                    0
+                ],
             )
 
         return self._answer(ask)
@@ -128,7 +157,10 @@ def _runs(opened: sqlite3.Connection, clause: str, parameters: _Parameters) -> t
     for run_id, name in opened.execute(_silent_nodes_query(clause), parameters):
         silent.setdefault(run_id, []).append(name)
     return tuple(
-        ReconciledRun(**row, silent_nodes=tuple(silent.get(row["run_id"], ())))
+        ReconciledRun(
+            **{**row, "others_rows": bool(row["others_rows"])},
+            silent_nodes=tuple(silent.get(row["run_id"], ())),
+        )
         for row in dicts(opened, _runs_query(clause), parameters)
     )
 

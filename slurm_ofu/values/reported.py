@@ -181,6 +181,11 @@ class ReconciledRun:
     gpu_count: float
     allocated_seconds: float | None  # GPU-seconds
     silent_nodes: tuple[str, ...]  # those with GPUs that were never heard from
+    array_job_id: int | None = None
+    array_task_id: int | None = None
+    het_job_id: int | None = None
+    het_offset: int | None = None
+    others_rows: bool = False  # Slurm's accounting has rows of its job id that are not its
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,3 +222,5 @@ class Reconciliation:
     endless: tuple[ReconciledRun, ...]  # heard, but no epilog spoke: a node died, or its epilog was lost
     coverage: tuple[CoveredRuns, ...]
     nodes: tuple[ReportingNode, ...]
+    accounting_known: bool = True  # False: no row of this cluster was ever read
+    run_count_without_slurm_gpus: int = 0  # heard and accounted, and Slurm counts no GPUs of theirs

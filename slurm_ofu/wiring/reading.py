@@ -1,9 +1,12 @@
 """Which accounting database a Config names, opened for reading."""
 
+from functools import partial
+
 from slurm_ofu.config import url_path
 from slurm_ofu.errors import StoreError, StoreMissing
 from slurm_ofu.store.read import Reader
 from slurm_ofu.values import Config
+from slurm_ofu.wiring.claiming import with_peak
 
 
 def open_reader(config: Config) -> Reader:
@@ -25,7 +28,7 @@ def open_reader(config: Config) -> Reader:
         raise StoreError(f"{path}: permission denied. {_who_may(config)}") from None
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error.strerror}") from error
-    return Reader(path)
+    return Reader(path, held_against=partial(with_peak, site_models=config.gpu_models))
 
 
 def _who_may(config: Config) -> str:

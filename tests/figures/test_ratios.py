@@ -29,6 +29,14 @@ def test_ofu_above_one_is_kept() -> None:
     assert pytest.approx(1980 / 1830) == its.ofu_ratio
 
 
+def test_what_is_charged_no_time_says_so() -> None:
+    """Measured, and without weight: there is no figure, and the reason is neither "ok" nor nothing."""
+    nothing = measured(allocated_seconds=0.0, covered_seconds=0.0, ofu_covered_seconds=0.0)
+    assert (None, "not_charged") == (figures(nothing).ofu_ratio, figures(nothing).reason)
+    assert "no_source" == figures(unmeasured(allocated_seconds=0.0)).reason
+    assert "ok" == figures(measured()).reason
+
+
 def test_unmeasured_gpus_count_as_allocated() -> None:
     """A job with 8 GPUs of which 4 were measured has coverage 0.5 and keeps its 8-GPU hours."""
     half = 8 * HOUR

@@ -81,7 +81,7 @@ def test_nothing_amiss_says_nothing_more() -> None:
         ((node("n1", None), node("n2", None)), "n1, n2 never reported on any job: look with ofu-node check"),
         ((node("n1", None), node("n2", JOB_END + 60)), "n1 never reported"),
         ((node("n1", JOB_END - 60), node("n2", JOB_END + 60)), "n1 last reported on a job that ended"),
-        ((node("n1", JOB_END + 60), node("n2", JOB_END + 60)), "n1, n2 reported on later jobs"),
+        ((node("n1", JOB_END + 60), node("n2", JOB_END + 60)), "n1, n2 reported on jobs that ended later"),
     ],
 )
 def test_why_a_job_was_never_seen(nodes: tuple[ReportingNode, ...], words: str) -> None:
@@ -101,7 +101,46 @@ def test_runs_that_slurm_does_not_know_are_told_apart() -> None:
     its = replace(NOTHING, unaccounted=(run(1, state="RUNNING"), run(2, state=None)))
     shown = " ".join(text(its).split())
     assert "1 wilma, gpu, 4.0 GPU-h: in Slurm's accounting as RUNNING, without an end" in shown
-    assert "2 wilma, gpu, 4.0 GPU-h: no such job in Slurm's accounting" in shown
+    assert "2 wilma, gpu, 4.0 GPU-h: no such job in Slurm's accounting: purged there" in shown
+
+
+def test_an_id_that_slurm_has_for_others_is_not_called_unknown() -> None:
+    """Its row may be another life's, another user's, or as far away as a wrong clock."""
+    shown = " ".join(text(replace(NOTHING, unaccounted=(run(state=None, others_rows=True),))).split())
+    assert "has this job id only for another life" in shown
+    assert "no such job" not in shown
+
+
+def test_a_cluster_that_was_never_read_is_not_called_unknown() -> None:
+    """Nothing is said of Slurm's accounting of a cluster that was not asked about, in JSON neither."""
+    its = replace(
+        NOTHING, unaccounted=(run(state=None),), coverage=(covered("ok", 1.0, 0.0),), accounting_known=False
+    )
+    shown = " ".join(text(its).split())
+    assert "no such job" not in shown
+    assert "no row of its cluster was ever read. Name it under [accounting] clusters" in shown
+    assert "jobs that no node spoke of are not in here" in shown
+    whole = json.loads(reconciliation_as_json([("alpha", its)], start=START, end=END, generated_at=END))
+    [cluster] = whole["clusters"]
+    assert not cluster["accounting_known"]
+    assert "no row of its cluster" in cluster["unaccounted"][0]["why"]
+
+
+def test_gpus_that_slurm_does_not_count_are_said() -> None:
+    """C51: without gres/gpu in TRES the fleet's coverage lacks the jobs that no node spoke of."""
+    its = replace(NOTHING, coverage=(covered("ok", 1.0, 0.0),), run_count_without_slurm_gpus=1)
+    assert "Of 1 run Slurm's accounting counts no GPUs" in text(its)
+    assert "counts no GPUs" not in text(replace(its, run_count_without_slurm_gpus=0))
+
+
+def test_tasks_and_components_are_called_as_slurm_does() -> None:
+    """123_4 and 123+1 for people; to programs both that and the raw id."""
+    task, part = run(array_job_id=9, array_task_id=4), run(het_job_id=8, het_offset=1)
+    its = replace(NOTHING, endless=(task, part))
+    assert ["9_4", "8+1"] == [line.split()[0] for line in text(its).splitlines() if "wilma" in line]
+    whole = json.loads(reconciliation_as_json([("alpha", its)], start=START, end=END, generated_at=END))
+    shown = [(one["job_id"], one["display_job_id"]) for one in whole["clusters"][0]["endless"]]
+    assert [(4711, "9_4"), (4711, "8+1")] == shown
 
 
 def test_long_lists_are_cut_and_say_so() -> None:
@@ -116,7 +155,7 @@ def test_nodes_that_never_report_are_named() -> None:
     its = replace(NOTHING, nodes=(node("n1", None), node("n2", JOB_END, heard=4)))
     shown = text(its)
     assert "Nodes that reported on none of their runs in this window: 1 of 2" in shown
-    assert "n1: 1 runs, never reported" in shown
+    assert "n1: 1 run, never reported" in shown
     assert "n2" not in shown
 
 

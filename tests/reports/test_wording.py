@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from slurm_ofu.figures import figures
-from slurm_ofu.figures.reasons import NO_TOKEN, SEVERITY
+from slurm_ofu.figures.reasons import NO_TOKEN, NOT_CHARGED, SEVERITY
 from slurm_ofu.reports.wording import (
     EXPLANATIONS,
     count,
@@ -84,7 +84,7 @@ def test_two_kinds_of_zero(sm_active: float | None, text: str) -> None:
 
 def test_every_reason_is_explained_and_ranked() -> None:
     """Each reason there is has an explanation and a place in the order of severity."""
-    assert {*get_args(Reason), NO_TOKEN} == set(EXPLANATIONS) == set(SEVERITY)
+    assert {*get_args(Reason), NO_TOKEN, NOT_CHARGED} == set(EXPLANATIONS) == set(SEVERITY)
 
 
 @pytest.mark.parametrize(
