@@ -64,7 +64,7 @@ class Delivery(Protocol):
 
     Laws. Handing on the same record twice, also at once, leaves one result. When ``send`` returns,
     the records are safe with the receiver; when it raises DeliveryError, none may be forgotten; with
-    RecordRefused, one of them will never be taken, and none was.
+    RecordRefused, one of them will never be taken, and taking the others again changes nothing.
     """
 
     def send(self, records: Sequence[tuple[NodeRecord, bytes]]) -> None:

@@ -66,17 +66,13 @@ def reconcile_command(
     GPU-hours with and without OFU, by partition and reason; GPU jobs that no node ever spoke of, and
     why; runs that Slurm does not know; runs whose end was lost; nodes that never report.
 
-    GPU jobs of the window that no node spoke of stay in the database, also those from before slurm-ofu
-    was there.
+    GPU jobs that no node spoke of stay in the database, also those from before slurm-ofu was there.
 
     Exit code 0: compared, whatever came out; 1: Slurm's accounting does not answer; 4: the accounting
     database cannot be used.
     """
     now = datetime.now(timezone.utc).astimezone(LocalZone())
-    start = parse_time(starttime, now=now, zone=LocalZone())
-    end = parse_time(endtime, now=now, zone=LocalZone())
-    if end.timestamp() <= start.timestamp():  # clocks go back in autumn
-        raise UsageError(f"the window ends before it begins: --starttime {starttime}, --endtime {endtime}")
+    start, end = _window(starttime, endtime, now)
     found = reconcile(
         load_config(config),
         start.timestamp(),
@@ -86,10 +82,9 @@ def reconcile_command(
         partitions=partitions,
     )
     if as_json:
-        text = reconciliation_as_json(found.clusters, start=start, end=end, generated_at=now)
-        click.echo(text, nl=False)
+        click.echo(reconciliation_as_json(found.clusters, start=start, end=end, generated_at=now), nl=False)
         return 0
-    columns = shutil.get_terminal_size((100, 24)).columns
+    width = min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size((100, 24)).columns))
     for number, (cluster, its) in enumerate(found.clusters):
         text = as_reconciliation(
             cluster,
@@ -97,7 +92,7 @@ def reconcile_command(
             start=start,
             end=end,
             now_epoch_s=now.timestamp(),
-            width=min(_WIDEST, max(_NARROWEST, columns)),
+            width=width,
             most=None if everything else _MOST_SHOWN,
         )
         click.echo(("\n" if number else "") + text, nl=False)
@@ -106,3 +101,11 @@ def reconcile_command(
     if found.completed.refused:
         click.echo(f"ofu-admin: {found.completed.refused} rows of Slurm's accounting were refused", err=True)
     return 0
+
+
+def _window(starttime: str, endtime: str, now: datetime) -> tuple[datetime, datetime]:
+    """Compared by the moments: what clocks show goes back in autumn."""
+    start, end = (parse_time(text, now=now, zone=LocalZone()) for text in (starttime, endtime))
+    if end.timestamp() <= start.timestamp():
+        raise UsageError(f"the window ends before it begins: --starttime {starttime}, --endtime {endtime}")
+    return start, end

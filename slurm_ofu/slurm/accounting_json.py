@@ -43,10 +43,12 @@ def parse_json(text: str) -> Iterator[Dated]:
 
 def _dated(job: Mapping[str, Any]) -> Dated | None:
     """One job; None: it is of no use."""
-    time, comment = job["time"], job["comment"]
+    time, comment, cluster = job["time"], job["comment"], _text(job["cluster"])
     state, submitted = _state(job["state"]["current"]), _time(time["submission"])
     if state == "REVOKED" or submitted is None:
         return None
+    if cluster is None:
+        raise ValueError("it names no cluster")
     nodes = _text(job["nodes"]) or ""
     node_list = None if nodes in NO_NODES else nodes
     started, ended = _time(time["start"]), _time(time["end"])
@@ -57,7 +59,7 @@ def _dated(job: Mapping[str, Any]) -> Dated | None:
     leader = _number(job["het"]["job_id"]) or None
     limit = _number(time["limit"])
     row = AccountingRow(
-        cluster=job["cluster"],
+        cluster=cluster,
         job_id=_whole(job["job_id"]),
         submit_epoch_s=submitted,
         start_epoch_s=started,
@@ -93,7 +95,10 @@ def _dated(job: Mapping[str, Any]) -> Dated | None:
 def _state(current: str | Sequence[str]) -> str:
     words = [current] if isinstance(current, str) else list(current)
     shown = [flag for flag in _SHOWN_FLAGS if flag in words]
-    return (shown or words)[0]
+    state = _text((shown or words)[0])
+    if state is None:
+        raise ValueError("it has no state")
+    return state
 
 
 def _number(value: Any) -> int | None:

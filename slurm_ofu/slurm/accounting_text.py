@@ -130,6 +130,8 @@ def _row(fields: list[str]) -> Dated | None:
     submitted, word = epoch(submit), state_word(state)
     if submitted is None or word == "REVOKED":  # without a submission it has no key
         return None
+    if not cluster:
+        raise ValueError("no cluster")
     job_id, started, ended = number(raw), epoch(start), epoch(end)
     array, task, leader, offset = (None,) * 4 if display == raw else job_forms(display)
     allocated = node_list not in NO_NODES

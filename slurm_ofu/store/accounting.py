@@ -17,7 +17,7 @@ _WORDS: Final = (
     *("start_epoch_s", "end_epoch_s", "elapsed_seconds", "suspended_seconds", "state", "exit_code"),
     *("user_name", "uid", "account", "partition", "qos", "job_name"),
     *("array_job_id", "array_task_id", "het_job_id", "het_offset"),
-    *("node_list", "node_count", "gpu_count", "restart_count", "sluid", "comment"),
+    *("node_list", "node_count", "alloc_tres", "gpu_count", "restart_count", "sluid", "comment"),
 )
 _CLAIM: Final = ("claim_kind", "claim_value", "claim_text", "claim_peak_tflops")
 _COLUMNS: Final = (*_KEY, *_WORDS, *_CLAIM)
@@ -100,6 +100,4 @@ def _stored_row(row: tuple[Any, ...]) -> StoredRow:
     words, claim = values[: -len(_CLAIM)], values[-len(_CLAIM) :]
     columns: ClaimColumns = (claim[0], claim[1], claim[2], claim[3])
     told = dict(zip(_FIELDS, words, strict=True))
-    return StoredRow(
-        row=AccountingRow(**told, alloc_tres=None), claim=claim_from(columns, "accounting"), run_id=run_id
-    )
+    return StoredRow(row=AccountingRow(**told), claim=claim_from(columns, "accounting"), run_id=run_id)

@@ -53,6 +53,7 @@ class RunColumns:
     submit_epoch_s: float | None = None
     elapsed_seconds: float | None = None
     suspended_seconds: float | None = None
+    alloc_tres: str | None = None
     slurm_gpu_count: int | None = None
     accounted: int = 0
 
@@ -96,6 +97,7 @@ def completed_columns(told: ToldFacts | None, life: Life) -> RunColumns:
         submit_epoch_s=float(life.first.submit_epoch_s),
         elapsed_seconds=float(life.elapsed_seconds),
         suspended_seconds=float(life.suspended_seconds),
+        alloc_tres=life.first.alloc_tres,
         slurm_gpu_count=life.gpu_count,
         state=life.last.state,
         accounted=1,

@@ -240,6 +240,7 @@ def _run_row(row: dict[str, Any]) -> RunRow:
         submit_epoch_s=row["submit_epoch_s"],
         elapsed_seconds=row["elapsed_seconds"],
         suspended_seconds=row["suspended_seconds"],
+        alloc_tres=row["alloc_tres"],
         slurm_gpu_count=row["slurm_gpu_count"],
         accounted=bool(row["accounted"]),
         heard=bool(row["heard"]),

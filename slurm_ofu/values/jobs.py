@@ -62,7 +62,8 @@ class AccountingRow:
     """One row of Slurm's own accounting: one life of one job, or one segment of a job that was resized.
 
     The natural key is (cluster, job_id, submit_epoch_s). Of a resized job every row after the first has
-    the resize as its submission, the original start as its start, and counts its time from there.
+    the resize as its submission. On 22.05 its start is the job's, and its time counts from there; from 24.11
+    on both are the segment's own.
     """
 
     cluster: str

@@ -100,6 +100,7 @@ class RunRow:
     submit_epoch_s: float | None = None
     elapsed_seconds: float | None = None  # by Slurm, without suspended_seconds
     suspended_seconds: float | None = None
+    alloc_tres: str | None = None  # as Slurm prints it
     slurm_gpu_count: int | None = None  # by Slurm's accounting; None: it does not say
     accounted: bool = False  # Slurm's accounting was read for it
     heard: bool = True  # False: known from Slurm's accounting alone, no node ever spoke of it

@@ -209,6 +209,7 @@ def _usage_row(run_id: int, life: Life, sums: UsageSums) -> UsageRow:
         submit_epoch_s=float(life.first.submit_epoch_s),
         elapsed_seconds=float(life.elapsed_seconds),
         suspended_seconds=float(life.suspended_seconds),
+        alloc_tres=life.first.alloc_tres,
         slurm_gpu_count=life.gpu_count,
         accounted=True,
         claim=_claim(row.comment),

@@ -27,6 +27,7 @@ pytestmark = [
 SETTINGS = "interval_seconds = 0.2\ncycles_interval_seconds = 0.2\ncheckpoint_seconds = 1"
 COLLECTOR = "[write_back]\nenabled = true\nwait_seconds = 1\njobs_per_minute = 6000"
 SUSPENDED_SECONDS = 4
+LIFE_SECONDS = 2
 
 
 def scenario() -> Scenario:
@@ -99,6 +100,8 @@ def meddle(jobs: Jobs) -> None:
     cluster, ids = jobs.site.cluster, jobs.ids
     for name in ("suspended", "requeued"):
         cluster.wait_state(ids[name], "RUNNING", 120)
+    running = time.monotonic()  # slurmdbd may never hear of the start of a life of less than a second
+    cluster.wait_for(lambda: time.monotonic() >= running + LIFE_SECONDS, 60, "a life of some seconds")
     cluster.run("scontrol", "suspend", str(ids["suspended"]))
     cluster.run("scontrol", "requeue", str(ids["requeued"]))
     since = time.monotonic()  # a life that is back within two seconds gets no prolog on 22.05
@@ -227,12 +230,17 @@ def tokens(jobs: Jobs) -> dict[str, str]:
 
 
 def test_sacct_shows_the_ofu_of_every_job(jobs: Jobs) -> None:
-    """Each run's own figure stands in its row of Slurm's accounting, and reads back as the same OFU."""
+    """Each run's own figure stands in its row of Slurm's accounting, and reads back as the same OFU; one that was
+    too short, as a second is on a busy machine, has none there either."""
+    measured = 0
     for name, text in tokens(jobs).items():
         stated = dict(part.split("=") for part in text.removeprefix("ofu1:").split(";"))
         row = jobs.of(name)[-1]
-        assert pytest.approx(row["ofu_ratio"], abs=1e-4) == float(stated["ofu"]), name
+        measured += row["ofu_ratio"] is not None
+        ofu = None if "ofu" not in stated else float(stated["ofu"])
+        assert pytest.approx(row["ofu_ratio"], abs=1e-4) == ofu, name
         assert pytest.approx(row["gpu_hours"], rel=1e-3) == float(stated["gpuh"]), name
+    assert measured
 
 
 def test_a_report_from_slurm_alone_agrees(jobs: Jobs) -> None:
@@ -257,6 +265,8 @@ def test_reconciling_finds_nothing_amiss_and_what_was_never_seen(jobs: Jobs) -> 
     try:
         lost = site.cluster.sbatch("sleep 2", "--gres=gpu:3", f"--nodelist={node}", user=CAROL)
         site.cluster.wait_accounted(lost, 120)
+        # On 22.05 a row has no eligible time at first, and is in no window till then.
+        site.cluster.wait_for(lambda: [row for row in site.runs() if row["job_id"] == lost], 120, "its run")
     finally:
         site.configure(node, site.node_toml())
     text = site.command("ofu-admin", "reconcile", "-S", "now-1hour").stdout

@@ -14,7 +14,8 @@ RUN = (
     *("cluster", "job_id", "restart_count", "sluid", "user", "account", "partition", "job_name", "state"),
     *("node_list", "node_count", "comment", "exit_code", "start_epoch_s", "end_epoch_s"),
     *("qos", "array_job_id", "array_task_id", "het_job_id", "het_offset", "submit_epoch_s"),
-    *("elapsed_seconds", "suspended_seconds", "slurm_gpu_count", "accounted", "heard", "display_job_id"),
+    *("elapsed_seconds", "suspended_seconds", "alloc_tres", "slurm_gpu_count", "accounted", "heard"),
+    "display_job_id",
 )
 FIGURES = (
     *("run_count", "gpu_count", "gpu_count_unknown_time"),

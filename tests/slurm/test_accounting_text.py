@@ -214,6 +214,7 @@ def test_invalid_utf_8() -> None:
         ("ElapsedRaw", ""),
         ("ElapsedRaw", "-5"),
         ("State", ""),
+        ("Cluster", ""),
         ("State", "7"),
         ("JobIDRaw", "53.batch"),
         ("JobID", "fifty"),

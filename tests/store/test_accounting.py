@@ -82,9 +82,20 @@ def test_accounting_completes_a_run(store: SqliteStore) -> None:
     store.write([make_record(make_job(node_list="n[1-2]", node_count=2))])
     row = make_row(end=START_S + 3000, suspended=500, state="TIMEOUT", node_list="n[1-3]", gpu_count=2)
     store.take_accounting(
-        [replace(row, array_job_id=40, array_task_id=2, account="maths", qos="long", exit_code="7:0")]
+        [
+            replace(
+                row,
+                array_job_id=40,
+                array_task_id=2,
+                account="maths",
+                qos="long",
+                exit_code="7:0",
+                alloc_tres="cpu=8,gres/gpu=2,gres/gpu:h100=2",
+            )
+        ]
     )
     run = run_of(store)
+    assert "cpu=8,gres/gpu=2,gres/gpu:h100=2" == run.alloc_tres
     assert ("train", 40, 2, "TIMEOUT", "7:0", "maths", "long", "ada") == (
         *(run.job_name, run.array_job_id, run.array_task_id, run.state, run.exit_code),
         *(run.account, run.qos, run.user),

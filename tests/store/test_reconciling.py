@@ -131,7 +131,7 @@ def test_nodes_that_never_report(store: SqliteStore) -> None:
 
 
 def test_rows_of_the_same_id_that_are_not_the_runs(store: SqliteStore) -> None:
-    """A run without its row whose job id has others is told from one whose id is unknown; a cluster of which no
+    """A run without its row whose job id has others is told from one of unknown id; a cluster of which no
     row was ever read is told from both."""
     store.write([make_record(make_job(job_id=at)) for at in (1, 2)])
     assert not ask(store).accounting_known
