@@ -44,10 +44,21 @@ def write_back_command(config: str | None, dry_run: bool, starttime: str | None,
         raise UsageError(
             f"{settings.path}: [write_back] enabled is false: nothing was written (see --dry-run)"
         )
+    if settings.accounting.source == "none":
+        raise UsageError(
+            f'{settings.path}: [accounting] source = "none": without it nothing is due to be written'
+        )
     write_back = WriteBack(settings)
     start, end = _epoch(starttime), _epoch(endtime)
+    window = write_back.window(time.time(), start, end)
+    if waiting := write_back.count_waiting(window):
+        click.echo(
+            f"ofu-admin: {waiting} runs wait for their row of Slurm's accounting, and are not written yet"
+            " (ofu-admin reconcile asks for them)",
+            err=True,
+        )
     if dry_run:
-        steps = write_back.plan(write_back.window(time.time(), start, end), _MOST_SHOWN)
+        steps = write_back.plan(window, _MOST_SHOWN)
         click.echo("".join(f"{_shown(step)}\n" for step in steps) or "nothing to write\n", nl=False)
         return 0
     return EXIT_USAGE if _all_written(write_back, start, end) else 0

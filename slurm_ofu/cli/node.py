@@ -82,7 +82,8 @@ def install_command(
         said = install(places)
     for line in said:
         click.echo(line)
-    click.echo(f"\nslurm.conf needs:\n  Prolog={prolog_dir}/*\n  Epilog={epilog_dir}/*\n  PrologFlags=Alloc")
+    click.echo(f"\nslurm.conf needs:\n  Prolog={prolog_dir}/*\n  Epilog={epilog_dir}/*")
+    click.echo("  PrologFlags=Alloc\n  PrologEpilogTimeout=60")
     click.echo("then `scontrol reconfigure`, and `ofu-node check` says what is still amiss.")
 
 

@@ -7,7 +7,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from slurm_ofu.errors import RecordError
@@ -17,9 +17,12 @@ _HALF = re.compile(r"\..+\.[0-9]+\.[0-9]+")
 _AS_IT_IS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def read_regular(path: Path) -> bytes:
-    """The bytes of a regular file. Raises RecordError for anything else: a link could lead to any file
-    of the host, a pipe or a device could hold up whoever reads it. Raises OSError."""
+def read_regular(
+    path: Path, *, most_bytes: int | None = None, check: Callable[[os.stat_result], None] = lambda found: None
+) -> bytes:
+    """The bytes of a regular file. Raises RecordError for anything else, and for more than ``most_bytes``:
+    a link could lead to any file of the host, a pipe or a device could hold up whoever reads it. ``check``
+    is asked about the very file that is read, and raises what it likes. Raises OSError."""
     try:
         handle = os.open(path, _AS_IT_IS)
     except OSError as error:
@@ -27,8 +30,12 @@ def read_regular(path: Path) -> bytes:
             raise RecordError("not a regular file") from error
         raise
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
             raise RecordError("not a regular file")
+        if most_bytes is not None and found.st_size > most_bytes:
+            raise RecordError(f"{found.st_size} bytes: larger than any record")
+        check(found)
         with os.fdopen(handle, "rb", closefd=False) as file:
             return file.read()
     finally:

@@ -10,8 +10,9 @@ from pathlib import Path
 from slurm_ofu.delivery.directory import SUFFIX
 
 FREE_BYTES, FREE_FILES = 64 << 20, 1000  # left to others on that disk
-#: Seconds for which a look at the directory is good; what was added since is known.
-LOOK_SECONDS = 1.0
+#: Seconds for which a look at the directory is good, at least, and times what it took: with 100,000 files
+#: that is a while. What was added since is known.
+LOOK_SECONDS, LOOK_TIMES = 1.0, 20.0
 
 
 class InboxRoom:
@@ -24,7 +25,7 @@ class InboxRoom:
         self.limit_bytes = limit_bytes
         self._now = now
         self._lock = threading.Lock()
-        self._looked = float("-inf")
+        self._good_until = float("-inf")
         self._files = self._bytes = 0
 
     def problem(self, more_bytes: int) -> str | None:
@@ -45,9 +46,10 @@ class InboxRoom:
     def waiting(self) -> tuple[int, int]:
         """Records, and their bytes."""
         with self._lock:
-            if self._now() - self._looked > LOOK_SECONDS:
+            if self._now() > self._good_until:
+                before = time.monotonic()
                 self._files, self._bytes = _count(self.directory)
-                self._looked = self._now()
+                self._good_until = self._now() + good_seconds(time.monotonic() - before)
             return self._files, self._bytes
 
     def added(self, files: int, size: int) -> None:
@@ -55,6 +57,11 @@ class InboxRoom:
         with self._lock:
             self._files += files
             self._bytes += size
+
+
+def good_seconds(took_seconds: float) -> float:
+    """For how long a look is good that took so long."""
+    return max(LOOK_SECONDS, LOOK_TIMES * took_seconds)
 
 
 def _count(directory: Path) -> tuple[int, int]:

@@ -7,7 +7,6 @@ the nodes, then take the old one out on the collector.
 import os
 import re
 import secrets
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,16 +23,20 @@ def read_keys(path: Path, owner_id: int | None = None) -> Mapping[str, bytes]:
     """Name → secret, in the file's order. Raises DeliveryError for a file that others could have read,
     or that is not what it must be; no message holds a secret. ``owner_id``: whose it may be, besides
     root's and this user's."""
-    try:
-        found = path.lstat()
+
+    def check(found: os.stat_result) -> None:
         if problem := _problem(found, owner_id):
             raise DeliveryError(f"{path}: {problem}")
-        text = read_regular(path).decode("ascii")
+
+    try:
+        text = read_regular(path, check=check).decode("ascii")
     except FileNotFoundError:
         raise DeliveryError(f"{path}: no such key file: make one with ofu-admin new-key") from None
     except OSError as error:
         raise DeliveryError(f"{path}: the key file cannot be read: {error.strerror}") from error
-    except (RecordError, UnicodeDecodeError) as error:
+    except RecordError as error:
+        raise DeliveryError(f"{path}: the key file is {error}") from error
+    except UnicodeDecodeError as error:
         raise DeliveryError(f"{path}: is no key file") from error
     return _parsed(text, path)
 
@@ -67,8 +70,6 @@ def _write(path: Path, text: str, owner_id: int | None) -> None:
 
 
 def _problem(found: os.stat_result, owner_id: int | None) -> str | None:
-    if not stat.S_ISREG(found.st_mode):
-        return "the key file is not a regular file"
     if found.st_mode & 0o077:
         return "others may use the key file: make new keys, and chmod 0600"
     if found.st_uid not in (0, os.geteuid(), owner_id):

@@ -7,9 +7,10 @@ the answer says so.
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Protocol
 from urllib.parse import unquote
@@ -26,6 +27,7 @@ from slurm_ofu.delivery.conversation import (
     plain,
 )
 from slurm_ofu.delivery.directory import DirectoryDelivery
+from slurm_ofu.delivery.expansion import EXPANDED_LIMIT, expanded_bytes
 from slurm_ofu.delivery.inbox_room import InboxRoom
 from slurm_ofu.delivery.message import Answer, Message, pack_answer, printable, unpack
 from slurm_ofu.delivery.signing import Signing
@@ -34,6 +36,8 @@ from slurm_ofu.values import NodeRecord
 
 #: Bytes of a signed message: what munge makes of the largest one is smaller.
 ENVELOPE_LIMIT = 1_000_000
+#: Seconds between two lines about the same trouble of this host: every message meets it.
+TELL_SECONDS = 60.0
 _JSON = "application/json"
 
 
@@ -71,7 +75,8 @@ class Receiver:
         self.stopping = False
         self._inbox, self._room, self._signing_of = inbox, room, signing_of
         self._decode, self._arrived, self._say, self._state = decode, arrived, say, state
-        self._lock = threading.Lock()
+        self._lock, self._unpacking = threading.Lock(), threading.Lock()
+        self._told: dict[str, float] = {}  # trouble → when it was said
         self._taken = 0
         self._refused: Counter[str] = Counter()
         self._unsaid: dict[str, tuple[int, str]] = {}  # code → how many since they were told, and the last
@@ -83,7 +88,7 @@ class Receiver:
         except MessageRefused as error:
             reply = self._refusal(error, environ)
         except DeliveryError as error:
-            self._say(str(error))
+            self._tell("signing", str(error))
             text = "the collector cannot verify or sign messages now; its log says why"
             reply = self._refusal(MessageRefused(text, code="cannot_verify"), environ)
         status = STATUS[reply.code]
@@ -140,9 +145,15 @@ class Receiver:
         if message.cluster != cluster:
             return answer("unknown_cluster", f"it is sent as {cluster}'s, and says {message.cluster}")
         records = []
+        room = EXPANDED_LIMIT
         for number, data in enumerate(message.records):
+            room -= expanded_bytes(data, room)
+            if room < 0:
+                text = f"unpacked its records are more than {EXPANDED_LIMIT} bytes: fewer at once"
+                return answer("too_large", text, number)
             try:
-                record = self._decode(data)
+                with self._unpacking:  # one at a time, and only its names are kept: it may be large
+                    record = replace(self._decode(data), gpus=(), quarters=())
             except RecordTooNew as error:
                 return answer("unknown_version", f"{error}: upgrade the collector", number)
             except RecordError as error:
@@ -154,7 +165,7 @@ class Receiver:
         try:
             self._inbox.send(records)
         except DeliveryError as error:
-            self._say(str(error))
+            self._tell("inbox", str(error))
             return answer("busy", "the inbox cannot be written now; the collector's log says why")
         if records:
             self._room.added(len(records), sum(map(len, message.records)))
@@ -183,6 +194,14 @@ class Receiver:
     def _refusal(self, error: MessageRefused, environ: Mapping[str, Any]) -> _Reply:
         self._note(error.code, f"{environ.get('REMOTE_ADDR', 'somebody')}: {error.code}: {error}")
         return _Reply(code=error.code, body=plain(error.code, str(error)))
+
+    def _tell(self, trouble: str, text: str) -> None:
+        with self._lock:
+            now = time.monotonic()
+            if now - self._told.get(trouble, float("-inf")) < TELL_SECONDS:
+                return
+            self._told[trouble] = now
+        self._say(text)
 
     def _note(self, code: str, text: str) -> None:
         with self._lock:

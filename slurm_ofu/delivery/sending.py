@@ -5,13 +5,15 @@ that names the message is believed: whoever else answers at that port can neithe
 forgotten nor be set aside.
 """
 
+import builtins
 import json
 import os
 import random
 import secrets
+import threading
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import urllib3
@@ -47,6 +49,7 @@ _CONNECT_SECONDS = 10.0
 _LEAST_SECONDS = 0.5
 _ANSWER_LIMIT = 64 * 1024
 _LONGEST_RETRY_AFTER = 3600.0
+_Said = TypeVar("_Said")
 
 
 class _NotNow(DeliveryError):
@@ -152,7 +155,8 @@ class HttpDelivery:
         """Status, body and headers of an answer. Raises _NotNow where none came."""
         left = max(_LEAST_SECONDS, deadline - time.monotonic())
         headers = {"User-Agent": "slurm-ofu", "Connection": "close", **given.pop("headers", {})}
-        try:
+
+        def called() -> tuple[int, bytes, Any]:
             response = self._pool.request(
                 method,
                 self.url + path,
@@ -168,8 +172,34 @@ class HttpDelivery:
                 return response.status, response.read(_ANSWER_LIMIT), response.headers
             finally:
                 response.close()
+
+        try:
+            return _within(left + _LEAST_SECONDS, called)
         except (HTTPError, OSError) as error:
             raise _NotNow(f"{self.url}: {_reason(error, left)}") from error
+
+
+def _within(seconds: float, call: Callable[[], _Said]) -> _Said:
+    """What a call comes to. Raises what it raises, and TimeoutError: a socket's own limit begins anew with
+    each byte, so that whoever drips an answer, or a name server, could hold a node's process for days. The
+    call is left behind then, and ends with the process."""
+    said: list[_Said] = []
+    raised: list[Exception] = []
+
+    def run() -> None:
+        try:
+            said.append(call())
+        except Exception as error:  # noqa: BLE001 - raised again below, in the caller's thread
+            raised.append(error)
+
+    thread = threading.Thread(target=run, name="http", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if raised:
+        raise raised[0]
+    if not said:
+        raise builtins.TimeoutError
+    return said[0]
 
 
 def _reason(error: Exception, left: float) -> str:
@@ -177,7 +207,7 @@ def _reason(error: Exception, left: float) -> str:
     cause = error.__cause__ or error.__context__
     if isinstance(cause, OSError) and cause.strerror:
         return printable(cause.strerror)
-    if isinstance(error, TimeoutError):
+    if isinstance(error, (TimeoutError, builtins.TimeoutError)):
         return f"no answer within {left:.0f} s"
     return printable(str(error))
 

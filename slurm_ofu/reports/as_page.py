@@ -28,10 +28,10 @@ _NODE_COLUMNS = (
     Column(title="OFU"),
 )
 _GPU_COLUMNS = (
-    Column(title="Node", shrinks=True),
+    Column(title="Node"),
     Column(title="GPU", right=True),
     Column(title="Model", shrinks=True),
-    Column(title="SM", right=True),
+    Column(title="SM", right=True, give_way=1),
     Column(title="Tensor", right=True),
     Column(title="Clock", right=True),
     Column(title="Coverage", right=True),

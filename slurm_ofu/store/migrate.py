@@ -122,7 +122,7 @@ def _make_directory(path: Path, group_id: int | None, world_readable: bool) -> N
         for parent in reversed([parent for parent in path.parents if not parent.exists()]):
             _make_way(parent)
         path.mkdir(mode=0o700)
-        _hand_over(path, group_id, 0o755 if world_readable else 0o750)
+        _hand_over(path, group_id, _mode(0o755, 0o750, group_id, world_readable))
     except FileExistsError:
         return  # somebody else made it meanwhile
     except OSError as error:
@@ -143,7 +143,7 @@ def _make_file(path: Path, group_id: int | None, world_readable: bool) -> None:
     try:
         if not path.exists() or path.stat().st_size == 0:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-            _hand_over(path, group_id, 0o644 if world_readable else 0o640)
+            _hand_over(path, group_id, _mode(0o644, 0o640, group_id, world_readable))
     except OSError as error:
         raise StoreError(f"{path}: cannot make the file: {error.strerror}") from error
 
@@ -152,13 +152,18 @@ def hand_over(path: Path, *, group: str | None, world_readable: bool, owner_id: 
     """Give an existing database and its directory the group and mode that new ones get, and an owner."""
     group_id = None if group is None else _group_id(group)
     try:
-        _hand_over(path.parent, group_id, 0o755 if world_readable else 0o750)
-        _hand_over(path, group_id, 0o644 if world_readable else 0o640)
+        _hand_over(path.parent, group_id, _mode(0o755, 0o750, group_id, world_readable))
+        _hand_over(path, group_id, _mode(0o644, 0o640, group_id, world_readable))
         if owner_id is not None:
             for owned in (path.parent, path, lock_path(path)):
                 os.chown(owned, owner_id, -1)
     except OSError as error:
         raise StoreError(f"{path}: cannot be given to its readers: {error.strerror}") from error
+
+
+def _mode(everybody: int, its_group: int, group_id: int | None, world_readable: bool) -> int:
+    """What is nobody's but the owner's is not of the owner's group either."""
+    return everybody if world_readable else its_group if group_id is not None else its_group & 0o700
 
 
 def _hand_over(path: Path, group_id: int | None, mode: int) -> None:

@@ -20,6 +20,7 @@ from slurm_ofu.values import Config, Reason
 from slurm_ofu.wiring.checking_hooks import check_node_name, check_slurm
 from slurm_ofu.wiring.checking_python import check_python
 from slurm_ofu.wiring.checking_storage import check_database, check_delivery, check_spool
+from slurm_ofu.wiring.delivering import is_remote
 from slurm_ofu.wiring.findings import Finding, bad, note, ok, unreadable
 from slurm_ofu.wiring.gpus import DEFAULT_SLURM_CONF, resolve_gpus
 
@@ -32,7 +33,8 @@ def check(config_file: str | None, *, slurm_conf: str | None, node: str | None) 
     if config is not None:
         yield from _part("spool", check_spool, config)
         yield from _part("delivery", check_delivery, config)
-        yield from _part("database", check_database, config)
+        if not is_remote(config):  # else it is on the collector's host
+            yield from _part("database", check_database, config)
     conf = Path(slurm_conf or os.environ.get("SLURM_CONF") or DEFAULT_SLURM_CONF)
     name = node or os.uname().nodename.partition(".")[0]
     yield from _part("slurm.conf", check_slurm, conf, config_path(config_file))

@@ -10,13 +10,15 @@ from slurm_ofu.wiring.delivering import group_exists, owner_id
 
 
 def prepare_database(config: Config) -> str:
-    """Create or upgrade the configured database and set its group and mode. Raises StoreError."""
+    """Create or upgrade the configured database and set its group, if there is such a group, and its mode.
+    Raises StoreError."""
     path = url_path(config.database)
-    group, everybody = config.database_group, config.database_world_readable
+    group = config.database_group if group_exists(config.database_group) else None
+    everybody, done = config.database_world_readable, "is up to date" if path.exists() else "was created"
     migrate(path, group=group, world_readable=everybody, wait_seconds=config.delivery_wait_seconds)
     hand_over(path, group=group, world_readable=everybody, owner_id=owner_id(config))
     readers = "everybody" if everybody else f"group {group}" if group else "its owner"
-    return f"{path} is up to date, readable by {readers}"
+    return f"{path} {done}, readable by {readers}"
 
 
 def out_of_reach(config: Config) -> str | None:
@@ -24,10 +26,15 @@ def out_of_reach(config: Config) -> str | None:
     path, group = url_path(config.database), config.database_group
     if config.database_world_readable:
         readers, group_id = "other users", None
-    elif group is not None and group_exists(group):
-        readers, group_id = f"members of the group {group}", grp.getgrnam(group).gr_gid
-    else:
+    elif group is None:
         return None  # its owner's alone
+    elif not group_exists(group):
+        return (
+            f"group {group} does not exist: only the database's owner can read it; groupadd --system {group},"
+            " then ofu-admin init"
+        )
+    else:
+        readers, group_id = f"members of the group {group}", grp.getgrnam(group).gr_gid
     closed = closed_directory(path, group_id)
     if closed is None:
         return None

@@ -7,7 +7,7 @@ from slurm_ofu.config import load_config, url_path
 from slurm_ofu.errors import ConfigError, StoreError
 from slurm_ofu.values import Config
 from slurm_ofu.wiring.collecting import make_inbox
-from slurm_ofu.wiring.database import prepare_database
+from slurm_ofu.wiring.database import out_of_reach, prepare_database
 from slurm_ofu.wiring.delivering import group_exists, owner_id
 from slurm_ofu.wiring.installing import shipped, write_configuration, write_filled
 
@@ -29,10 +29,14 @@ def _install(config_file: Path, systemd_dir: Path | None, python: Path) -> list[
     _refuse_marks((config_file, python, *_written(config)))
     try:
         said.append(prepare_database(config))
+        said += [problem for problem in (out_of_reach(config),) if problem]
     except StoreError as error:
         said.append(f"no database yet, and the collector will try: {error}")
     make_inbox(Path(config.collector.inbox), owner_id(config))
     said.append(f"inbox {config.collector.inbox}")
+    signing = config.collector.signing
+    if signing.authentication == "key" and not Path(signing.key_file).exists():
+        said.append(f"{signing.key_file} is missing: run ofu-admin new-key before the collector is started")
     if systemd_dir is not None:
         values = {
             "@OFU_ADMIN@": str(python.parent / "ofu-admin"),

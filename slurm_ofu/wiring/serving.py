@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from slurm_ofu.errors import ConfigError
 CONNECTIONS, QUEUE = 400, 1024
 #: A connection on which nothing comes any more is closed.
 IDLE_SECONDS, LOOK_SECONDS = 20, 5
+#: So long a request may take to come in: bytes that drip would hold a connection for ever.
+REQUEST_SECONDS = 60.0
 HEADER_LIMIT, BODY_LIMIT = 16 * 1024, 4 << 20  # bytes; the application's own limit is smaller
 END_SECONDS, LOOP_SECONDS = 10, 1
 
@@ -20,9 +23,12 @@ Application = Callable[[Mapping[str, Any], Any], Iterable[bytes]]
 class Server:
     """An HTTP server that is listening already when this was made. Raises ConfigError."""
 
-    def __init__(self, application: Application, listen: str, threads: int) -> None:
+    def __init__(
+        self, application: Application, listen: str, threads: int, *, request_seconds: float = REQUEST_SECONDS
+    ) -> None:
         # Only the collector pays for it.
         from waitress import wasyncore  # type: ignore[import-untyped]
+        from waitress.channel import HTTPChannel  # type: ignore[import-untyped]
         from waitress.server import create_server  # type: ignore[import-untyped]
         from waitress.trigger import trigger  # type: ignore[import-untyped]
 
@@ -30,6 +36,8 @@ class Server:
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._loop, self._files = wasyncore, dict[int, Any]()
         self._ended = False
+        self._channel_type, self._request_seconds = HTTPChannel, request_seconds
+        self._since: dict[Any, float] = {}  # connection → when it was seen first
         try:
             self._server = create_server(
                 application,
@@ -73,4 +81,13 @@ class Server:
         while not self._ended:
             # poll(): select() knows no file beyond the 1024th.
             self._loop.loop(timeout=LOOP_SECONDS, use_poll=True, map=self._files, count=1)
+            self._close_dripping(time.monotonic())
         self._loop.close_all(self._files)
+
+    def _close_dripping(self, now: float) -> None:
+        """End connections whose request does not come to its end; one that is answered is left alone."""
+        channels = [file for file in self._files.values() if isinstance(file, self._channel_type)]
+        self._since = {channel: self._since.get(channel, now) for channel in channels}
+        for channel, since in self._since.items():
+            if not channel.requests and now - since > self._request_seconds:
+                channel.will_close = True

@@ -14,6 +14,7 @@ from slurm_ofu.records.token import has_newer_token, token_of, with_token
 from slurm_ofu.slurm.comments import Composing, Step, Target
 from slurm_ofu.slurm.write_back import CommentWriter
 from slurm_ofu.store.read import Reader
+from slurm_ofu.store.waiting import WaitingReader
 from slurm_ofu.store.written_back import Attempt, DueRun, Window, WriteBackQueue
 from slurm_ofu.values import Config
 
@@ -52,8 +53,13 @@ class WriteBack:
         self._settings = config.write_back
         path = url_path(config.database)
         self._queue = WriteBackQueue(path, wait_seconds=config.delivery_wait_seconds)
+        self._waiting = WaitingReader(path, wait_seconds=config.delivery_wait_seconds)
         self._reader = Reader(path, wait_seconds=config.delivery_wait_seconds)
         self._writer = CommentWriter(config.accounting, self._settings.field, _COMPOSING)
+
+    def count_waiting(self, window: Window) -> int:
+        """How many runs of the window wait for their row of Slurm's accounting, before which none is due."""
+        return len(self._waiting.waiting(window.ended_from_epoch_s, window.ended_by_epoch_s))
 
     def plan(self, window: Window, most: int) -> list[Step]:
         """What would be done about the runs that are due, the latest first. Changes nothing."""

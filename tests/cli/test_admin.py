@@ -44,9 +44,29 @@ def test_version(option: str) -> None:
     assert (0, f"ofu-admin, version {__version__}\n") == (done.exit_code, done.output)
 
 
+def test_without_a_readers_group_the_database_is_its_owners_alone(folder: Path) -> None:
+    """group = "": not of the owner's group either."""
+    done = admin("init", "--config", configured(folder, 'group = ""'))
+    assert (0, 0o700, 0o600) == (
+        done.exit_code,
+        (folder / "a/b").stat().st_mode & 0o777,
+        next((folder / "a/b").glob("*.db")).stat().st_mode & 0o777,
+    )
+    assert "was created, readable by its owner" in done.stdout
+
+
+def test_a_group_that_does_not_exist_yet_is_named(folder: Path) -> None:
+    """The database is made all the same, and what is missing for its readers is said."""
+    done = admin("init", "--config", configured(folder, 'group = "no-such-group"'))
+    assert 1 == done.exit_code
+    assert "was created, readable by its owner" in done.stdout
+    assert "group no-such-group does not exist" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to any group")
 def test_new_directories_let_readers_pass_whatever_the_umask(folder: Path) -> None:
-    """Directories on the way are open, the last one is its group's, also under a finisher's umask."""
-    config = configured(folder, 'group = ""')
+    """Directories on the way are open, the last one is its readers', also under a finisher's umask."""
+    config = configured(folder, f'group = "{GROUP}"')
     before = os.umask(0o077)
     try:
         done = admin("init", "--config", config)

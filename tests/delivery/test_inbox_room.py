@@ -54,3 +54,8 @@ def test_the_disk_is_left_to_others(tmp_path: Path) -> None:
     assert room.problem(1000) is None
     assert room.problem(disk.f_blocks * disk.f_frsize) == "the inbox's disk is full"
     assert inbox_room.FREE_BYTES >= 1 << 26
+
+
+def test_a_look_costs_a_twentieth_of_the_time_at_most() -> None:
+    """The longer a look at a full inbox takes, the longer it is good."""
+    assert [1.0, 1.0, 6.0] == [inbox_room.good_seconds(took) for took in (0.0, 0.05, 0.3)]

@@ -1,6 +1,7 @@
 """The laws of Delivery, over every way that records can go."""
 
 import contextlib
+import socket
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -326,6 +327,32 @@ def test_nobody_is_waited_for_longer_than_configured(tmp_path: Path) -> None:
         assert 2 >= len(silent.bodies)
     finally:
         silent.close()
+
+
+@pytest.mark.parametrize("beginning", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n"])
+def test_an_answer_that_drips_is_not_waited_for(tmp_path: Path, beginning: bytes) -> None:
+    """Whoever answers byte by byte, before or after the headers, holds nobody longer than configured."""
+    served, ended = socket.create_server(("127.0.0.1", 0)), threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            connection.sendall(beginning)
+            while not ended.wait(0.1):
+                connection.sendall(b"x")
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=drip, args=served.accept()[:1], daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    url = f"http://127.0.0.1:{served.getsockname()[1]}"
+    try:
+        with pytest.raises(DeliveryError, match="no answer within 1 s"):
+            HttpDelivery(url, signing=with_a_key(tmp_path), wait_seconds=1).send(both(record_of(1)))
+    finally:
+        ended.set()
+        served.close()
 
 
 def test_a_busy_collector_is_tried_again(end: ReceivingEnd, delivery: HttpDelivery) -> None:

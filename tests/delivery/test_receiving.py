@@ -1,8 +1,10 @@
 """The collector's receiving end over real HTTP."""
 
+import json
 import os
 import socket
 import subprocess
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -275,6 +277,32 @@ def test_a_host_that_cannot_verify(tmp_path: Path, end: ReceivingEnd, signing: K
     assert (503, "cannot_verify", "10") == (status, said["error"], headers["Retry-After"])
     assert str(tmp_path) not in said["message"]
     assert str(tmp_path) in end.said[0]
+
+
+def test_a_trouble_is_told_once(tmp_path: Path, end: ReceivingEnd, signing: KeySigning) -> None:
+    """What keeps this host from verifying or from writing is told once, not for every message."""
+    payload = message(packed(1))
+    end.inbox.chmod(0o777)
+    envelopes = [signing.sign(payload) for _ in range(6)]
+    for envelope in envelopes[:3]:
+        assert 503 == end.ask("POST", RECORDS_PATH, envelope, ALPHA)[0]
+    (tmp_path / "key").unlink()
+    for envelope in envelopes[3:]:
+        assert 503 == end.ask("POST", RECORDS_PATH, envelope, ALPHA)[0]
+    assert 2 == len(end.said)
+
+
+def test_records_that_swell(end: ReceivingEnd, signing: KeySigning) -> None:
+    """Records of one message that come to too much when unpacked are refused before they are, at the first
+    that is too much; each in a message of its own is taken."""
+    table = json.loads(zlib.decompress(packed(1)))
+    table["record"]["later"] = "x" * (9 << 20)
+    swelling = zlib.compress(json.dumps(table).encode(), 9)
+    status, answer = post(end, signing, message(packed(2), swelling, swelling))
+    assert isinstance(answer, Answer)
+    assert (413, "too_large", 2) == (status, answer.code, answer.record)
+    assert [] == end.jobs()
+    assert 200 == post(end, signing, message(swelling))[0]
 
 
 def test_a_collector_that_ends_takes_no_more(end: ReceivingEnd, signing: KeySigning) -> None:

@@ -230,8 +230,8 @@ def tokens(jobs: Jobs) -> dict[str, str]:
 
 
 def test_sacct_shows_the_ofu_of_every_job(jobs: Jobs) -> None:
-    """Each run's own figure stands in its row of Slurm's accounting, and reads back as the same OFU; one that was
-    too short, as a second is on a busy machine, has none there either."""
+    """Each run's own figure stands in its row of Slurm's accounting, and reads back as the same OFU; one that
+    was too short, as a second is on a busy machine, has none there either."""
     measured = 0
     for name, text in tokens(jobs).items():
         stated = dict(part.split("=") for part in text.removeprefix("ofu1:").split(";"))

@@ -12,7 +12,10 @@ from tests.e2e.site import Site
 from tests.services.unix_users import ALICE, BOB
 from tests.standins.nvml_standin import Gpu, Scenario, Segment
 
-pytestmark = pytest.mark.slurm
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.slurm_versions("what a job claims in its comment is taken at its end"),
+]
 
 STEADY = Segment(seconds=1, tensor_ratio=0.5, sm_clock_mhz=1830, sm_active_ratio=0.9)
 LATE_CLAIM = "sleep 12; scontrol update jobid=$SLURM_JOB_ID comment=mfu=0.55"

@@ -36,9 +36,7 @@ from tests.standins.nvml_standin import Control, Fault, Gpu, Scenario, Segment
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(300)]
 
-HARMLESS = pytest.mark.slurm_versions(
-    "hooks never hurt: what hangs or is missing on a node costs no job and no node"
-)
+HARMLESS = pytest.mark.slurm_versions("hooks never hurt: what hangs on a node costs no job and no node")
 PACKAGE = Path(slurm_ofu.__file__).parent
 INTERVAL, CHECKPOINT = 0.5, 1.0  # seconds
 SETTINGS = (
@@ -324,7 +322,6 @@ def test_nothing_goes_wrong(ward: Ward) -> None:
     assert [] == [line for line in ward.syslog_lines(node) if "slurm-ofu" in line]
 
 
-@pytest.mark.slurm_versions("a killed sampler loses one checkpoint interval")
 def test_a_killed_sampler_loses_one_checkpoint_interval(ward: Ward) -> None:
     """SIGKILL in mid-job leaves the figure up to the last checkpoint, at most one interval earlier."""
     node = ward.nodes[0]
@@ -648,7 +645,6 @@ def broken(ward: Ward, node: str, what: str) -> Any:
     return ward.replaced(node, CONFIG, f"{MARKS}/broken.toml")
 
 
-@HARMLESS
 @pytest.mark.parametrize(
     ("what", "said", "reason"),
     [

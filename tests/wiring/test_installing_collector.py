@@ -105,3 +105,12 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
         check=False,
     )
     assert 0 == rated.returncode, rated.stdout
+
+
+def test_a_missing_key_is_said(tmp_path: Path) -> None:
+    """With keys instead of munge nothing is believed before there is one."""
+    keyed = written(tmp_path, 'group = ""')
+    key = f'authentication = "key"\nkey_file = "{tmp_path}/key"\n'
+    keyed.write_text(keyed.read_text().replace("[database]", f"{key}[database]"))
+    said, _ = installed(keyed, tmp_path / "units")
+    assert any("run ofu-admin new-key" in line for line in said)
