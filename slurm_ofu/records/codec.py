@@ -18,7 +18,7 @@ from slurm_ofu.errors import RecordError, RecordTooNew
 from slurm_ofu.values import NodeRecord, QuarterSums, Timeline
 
 FORMAT = 1
-SIZE_LIMIT = 16 * 1024 * 1024  # bytes of JSON: more is no record
+SIZE_LIMIT = 4 * 1024 * 1024  # bytes of JSON: more is no record
 _RATIO_UNIT = 10_000  # a time-line's OFU in 1/10,000
 _MILLI = 1000
 

@@ -13,7 +13,8 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlite_utils import Database, Migrations
@@ -153,10 +154,14 @@ def hand_over(path: Path, *, group: str | None, world_readable: bool, owner_id: 
     group_id = None if group is None else _group_id(group)
     try:
         _hand_over(path.parent, group_id, _mode(0o755, 0o750, group_id, world_readable))
-        _hand_over(path, group_id, _mode(0o644, 0o640, group_id, world_readable))
+        with _itself(path) as handle:
+            os.fchown(handle, -1, -1 if group_id is None else group_id)
+            os.fchmod(handle, _mode(0o644, 0o640, group_id, world_readable))
         if owner_id is not None:
-            for owned in (path.parent, path, lock_path(path)):
-                os.chown(owned, owner_id, -1)
+            os.chown(path.parent, owner_id, -1)
+            for owned in (path, lock_path(path)):
+                with _itself(owned) as handle:
+                    os.fchown(handle, owner_id, -1)
     except OSError as error:
         raise StoreError(f"{path}: cannot be given to its readers: {error.strerror}") from error
 
@@ -170,6 +175,17 @@ def _hand_over(path: Path, group_id: int | None, mode: int) -> None:
     if group_id is not None:
         os.chown(path, -1, group_id)
     path.chmod(mode)
+
+
+@contextmanager
+def _itself(path: Path) -> Iterator[int]:
+    """A file and nothing that a link leads to: its directory may be a service user's, who could have root
+    give away any file of the host."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def _group_id(name: str) -> int:

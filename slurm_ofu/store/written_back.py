@@ -136,7 +136,7 @@ class WriteBackQueue:
         try:
             with writers_lock(beside, time.monotonic()):
                 if os.geteuid() == 0:  # where a service user does the same
-                    os.chown(lock_path(beside), owner_id, -1)
+                    os.chown(lock_path(beside), owner_id, -1, follow_symlinks=False)
                 yield
         except StoreBusy as error:
             if str(beside) not in str(error):

@@ -137,7 +137,7 @@ def make_inbox(directory: Path, user_id: int | None) -> None:
         if not directory.exists():
             directory.mkdir(mode=0o700)
             if user_id is not None:
-                os.chown(directory, user_id, -1)
+                os.chown(directory, user_id, -1, follow_symlinks=False)
     except OSError as error:
         raise ConfigError(
             f"[collector] inbox: {directory} cannot be made: {error.strerror}; run ofu-admin install as root"

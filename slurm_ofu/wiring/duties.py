@@ -39,35 +39,50 @@ def duties(config: Config) -> Sequence[Duty]:
             Duty(
                 name="write-back",
                 every_seconds=min(WRITE_BACK_SECONDS, config.accounting.every_seconds),
-                run=lambda: write_back_due(config, time.time()),
+                run=ToldOnce(lambda: write_back_due(config, time.time())),
             )
         )
     return found
 
 
-class Completion:
-    """Slurm's accounting read again and again. A trouble is told once, not at every look."""
+class ToldOnce:
+    """A duty's work. A trouble of it is told once, not each time, and so is its end."""
 
-    def __init__(self, config: Config, completer: Completer | None = None) -> None:
-        self._config = config
-        self._completer = completer
+    def __init__(self, run: Callable[[], str | None]) -> None:
+        self._run = run
         self._trouble: str | None = None
 
     def __call__(self) -> str | None:
-        """One look; what an operator should know of it."""
+        """Do it; what an operator should know of it."""
         try:
-            if self._completer is None:
-                self._completer = Completer(self._config)
-            done = self._completer.look(time.time())
+            said = self._run()
         except (OfuError, OSError) as error:
             if str(error) == self._trouble:
                 return None
             self._trouble = str(error)
             raise
         had_trouble, self._trouble = self._trouble is not None, None
-        refused = f"{done.refused} rows are not such as the database can hold" if done.refused else None
-        said = [line for line in ("answers again" if had_trouble else None, refused) if line is not None]
-        return "; ".join(said) or None
+        lines = ["answers again"] if had_trouble else []
+        return "; ".join(lines if said is None else [*lines, said]) or None
+
+
+class Completion:
+    """Slurm's accounting read again and again."""
+
+    def __init__(self, config: Config, completer: Completer | None = None) -> None:
+        self._config = config
+        self._completer = completer
+        self._told_once = ToldOnce(self._look)
+
+    def __call__(self) -> str | None:
+        """One look; what an operator should know of it."""
+        return self._told_once()
+
+    def _look(self) -> str | None:
+        if self._completer is None:
+            self._completer = Completer(self._config)
+        done = self._completer.look(time.time())
+        return f"{done.refused} rows are not such as the database can hold" if done.refused else None
 
 
 def run_duty(duty: Duty, say: Callable[[str], None]) -> bool:

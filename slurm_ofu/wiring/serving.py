@@ -13,7 +13,7 @@ CONNECTIONS, QUEUE = 400, 1024
 #: A connection on which nothing comes any more is closed.
 IDLE_SECONDS, LOOK_SECONDS = 20, 5
 #: So long a request may take to come in: bytes that drip would hold a connection for ever.
-REQUEST_SECONDS = 60.0
+REQUEST_SECONDS = 30.0
 HEADER_LIMIT, BODY_LIMIT = 16 * 1024, 4 << 20  # bytes; the application's own limit is smaller
 END_SECONDS, LOOP_SECONDS = 10, 1
 

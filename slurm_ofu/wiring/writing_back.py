@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from slurm_ofu.config import url_path
+from slurm_ofu.errors import AccountingError
 from slurm_ofu.records.token import has_newer_token, token_of, with_token
 from slurm_ofu.slurm.comments import Composing, Step, Target
 from slurm_ofu.slurm.write_back import CommentWriter
@@ -76,16 +77,24 @@ class WriteBack:
             left = rate - self._queue.written_since(now - RATE_SECONDS)
             steps: list[Step] = []
             seen: set[int] = set()  # a run that was just heard of again is due at once: in the next round
+            silent: dict[str, AccountingError] = {}  # clusters that are not asked again in this round
             while left > len(steps):
-                due = [run for run in self._queue.due(window, BATCH) if run.run_id not in seen]
+                found = self._queue.due(window, BATCH + len(seen))
+                due = [run for run in found if run.run_id not in seen][: left - len(steps)]
                 if not due:
                     break
                 seen |= {run.run_id for run in due}
-                steps += self._written(due[: left - len(steps)], now)
+                for cluster in dict.fromkeys(run.cluster for run in due if run.cluster not in silent):
+                    try:
+                        steps += self._written([run for run in due if run.cluster == cluster], now)
+                    except AccountingError as error:
+                        silent[cluster] = error
+            if silent and not steps:
+                raise next(iter(silent.values()))
             return WroteBack(
                 counts=Counter(step.kind for step in steps),
                 waiting=0 if left > len(steps) else self._queue.count_due(window),
-                messages=_failures(steps),
+                messages=(*_failures(steps), *map(str, silent.values())),
             )
 
     def window(
@@ -146,7 +155,7 @@ def write_back_due(config: Config, now_epoch_s: float) -> str | None:
         return None
     write_back = WriteBack(config)
     done = write_back.round(write_back.window(now_epoch_s))
-    return str(done) if done.counts or done.waiting else None
+    return str(done) if done.counts or done.waiting or done.messages else None
 
 
 def _failures(steps: Sequence[Step]) -> tuple[str, ...]:

@@ -328,7 +328,7 @@ def test_a_missing_field_is_named() -> None:
 
 
 def test_a_bomb_is_refused() -> None:
-    """More than 16 MiB of JSON is no record, and is not unpacked further."""
+    """More than 4 MiB of JSON is no record, and is not unpacked further."""
     with pytest.raises(RecordError, match="larger than any record"):
         decode(zlib.compress(b" " * (SIZE_LIMIT + 1)))
 

@@ -93,10 +93,10 @@ def test_without_http(collector: Collector) -> None:
 
 
 def test_it_makes_what_it_needs(collector: Collector) -> None:
-    """The inbox is made for its user alone, whatever the umask, and the way to the database is open."""
+    """Whatever the umask, the inbox and the way to a database without a group are their user's alone."""
     collector.start("sh", "-c", 'umask 077; exec "$@"', "sh")
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (collector.inbox, collector.database.parent)]
-    assert [0o700, 0o750] == modes
+    assert [0o700, 0o700] == modes
     collector.send(1)
     collector.wait_stored([1])
     assert {0o600} == {stat.S_IMODE(path.stat().st_mode) for path in collector.inbox.glob("*")} | {0o600}

@@ -8,7 +8,7 @@ import pytest
 from slurm_ofu.errors import AccountingError, ConfigError
 from slurm_ofu.values import Config
 from slurm_ofu.wiring.completing import Completed, Completer
-from slurm_ofu.wiring.duties import Completion, Duty, DutyThread, run_duty
+from slurm_ofu.wiring.duties import Completion, Duty, DutyThread, ToldOnce, run_duty
 from tests.services.processes import poll
 
 
@@ -118,3 +118,27 @@ def test_an_error_that_nobody_foresaw_is_noticed() -> None:
     thread = DutyThread([duty("wrong", raising(KeyError("x")))], print)
     thread.start()
     poll(thread.has_failed, 30, "the failure to be seen")
+
+
+def test_a_duty_in_trouble_every_minute_is_told_once() -> None:
+    """The same trouble again is not told again; another one is, and so is its end, with what was done."""
+    away, denied = AccountingError("slurmdbd is away"), AccountingError("not allowed")
+    answers: list[AccountingError | str | None] = [away, away, denied, denied, None, None, away, "2 written"]
+
+    def work() -> str | None:
+        answer = answers.pop(0)
+        if isinstance(answer, AccountingError):
+            raise answer
+        return answer
+
+    said: list[str] = []
+    one = duty("one", ToldOnce(work))
+    while answers:
+        run_duty(one, said.append)
+    assert [
+        "one: slurmdbd is away",
+        "one: not allowed",
+        "one: answers again",
+        "one: slurmdbd is away",
+        "one: answers again; 2 written",
+    ] == said

@@ -63,6 +63,23 @@ def test_a_service_user_owns_it_all(tmp_path: Path) -> None:
     assert {65534} == owners
 
 
+@as_root
+@pytest.mark.parametrize("name", ["ofu.db", "ofu.db.lock"])
+def test_a_service_user_is_given_no_other_file(tmp_path: Path, name: str) -> None:
+    """A link that the service user has put in its directory has root neither give away nor open to others
+    what it leads to."""
+    config = written(tmp_path, 'owner = "nobody"\ngroup = "daemon"')
+    installed(config, tmp_path / "units")
+    secret = tmp_path / "secret"
+    (tmp_path / "var" / name).replace(secret)  # a database or a lock, so that nothing else is amiss
+    os.chown(secret, 0, 0)
+    secret.chmod(0o600)
+    (tmp_path / "var" / name).symlink_to(secret)
+    installed(config, tmp_path / "units")
+    found = secret.stat()
+    assert (0, 0, 0o600) == (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode))
+
+
 def test_a_group_that_is_missing_keeps_nobody_from_installing(tmp_path: Path) -> None:
     """Where the database cannot be made yet, that is said, and the rest is installed."""
     said, _ = installed(written(tmp_path, 'group = "nosuchgroup"'), tmp_path / "units")
