@@ -21,7 +21,8 @@ _LINE = re.compile(
 def _start(directory: Path, *options: str) -> "subprocess.Popen[str]":
     """The demo, with its temporary files below ``directory``."""
     return subprocess.Popen(
-        [sys.executable, "-m", "demo.working_day", *options],
+        # A shell's background jobs ignore Ctrl-C, and what the tests run in may be one.
+        ["env", "--default-signal=INT", sys.executable, "-m", "demo.working_day", *options],
         cwd=ROOT,
         env={**os.environ, "TMPDIR": str(directory)},
         stdin=subprocess.DEVNULL,
