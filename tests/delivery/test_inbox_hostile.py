@@ -24,21 +24,21 @@ def inbox(tmp_path: Path) -> Path:
 def swelling(job_id: int) -> bytes:
     """A small record that is large when unpacked."""
     table = json.loads(zlib.decompress(packed(job_id)))
-    table["record"]["later"] = "x" * (EXPANDED_LIMIT // 3)
+    table["record"]["later"] = "x" * (EXPANDED_LIMIT // 5)
     return zlib.compress(json.dumps(table).encode(), 9)
 
 
 def test_large_records_go_into_transactions_of_few(inbox: Path) -> None:
     """Transactions are bounded by what their records come to when unpacked, not by their number alone."""
-    for job_id in range(1, 6):
+    for job_id in range(1, 10):
         (inbox / f"{job_id}.record").write_bytes(swelling(job_id))
     sizes: list[int] = []
 
     def write(records: Sequence[NodeRecord]) -> None:
         sizes.append(len(records))
 
-    assert 5 == ingest(inbox, decode=decode, write=write).stored
-    assert [2, 2, 1] == sizes
+    assert 9 == ingest(inbox, decode=decode, write=write).stored
+    assert [4, 4, 1] == sizes
 
 
 def test_a_file_larger_than_any_record(inbox: Path) -> None:

@@ -296,11 +296,11 @@ def test_records_that_swell(end: ReceivingEnd, signing: KeySigning) -> None:
     """Records of one message that come to too much when unpacked are refused before they are, at the first
     that is too much; each in a message of its own is taken."""
     table = json.loads(zlib.decompress(packed(1)))
-    table["record"]["later"] = "x" * (9 << 20)
+    table["record"]["later"] = "x" * (3 << 20)
     swelling = zlib.compress(json.dumps(table).encode(), 9)
-    status, answer = post(end, signing, message(packed(2), swelling, swelling))
+    status, answer = post(end, signing, message(packed(2), *[swelling] * 6))
     assert isinstance(answer, Answer)
-    assert (413, "too_large", 2) == (status, answer.code, answer.record)
+    assert (413, "too_large", 6) == (status, answer.code, answer.record)
     assert [] == end.jobs()
     assert 200 == post(end, signing, message(swelling))[0]
 
