@@ -72,10 +72,16 @@ def installed(systemd: IsolatedSystemd) -> None:
     poll("munged", (folder / "munge/socket").exists)
     admin(systemd, "install", "--config", CONFIG)
     unit = systemd.file(f"/etc/systemd/system/{UNIT}")
-    unit.write_text(bare(unit.read_text()))
+    unit.write_text(bare(with_this_checkout(unit.read_text())))
     systemd.run("systemctl", "daemon-reload")
     systemd.run("systemctl", "start", UNIT)
     poll("the collector", lambda: "ok" in health(systemd))
+
+
+def with_this_checkout(unit: str) -> str:
+    """The unit, able to run a checkout that lies where it hides what others have."""
+    hidden = sys.executable.startswith(("/tmp/", "/var/tmp/"))
+    return unit.replace("PrivateTmp=yes\n", "") if hidden else unit
 
 
 def bare(unit: str) -> str:
