@@ -53,6 +53,17 @@ class Sacct:
             for row, _ in batch:
                 yield row
 
+    def rows_addressed(self, cluster: str | None, addresses: Sequence[str]) -> Iterator[AccountingRow]:
+        """Every row of ids as people write them: 123, 123_4, 123+1. ``None``: the local cluster.
+
+        Unlike :meth:`rows_of`, which takes raw ids, 123 brings every task of that array and every component
+        of that heterogeneous job: whatever `sacctmgr modify job where jobid=123` would change.
+        """
+        for at in range(0, len(addresses), IDS_PER_CALL):
+            for batch in self._ask(cluster, "-j" + ",".join(addresses[at : at + IDS_PER_CALL])):
+                for row, _ in batch:
+                    yield row
+
     def _ask_slice(self, cluster: str | None, part: windows.Slice) -> Iterator[list[Dated]]:
         return self._ask(cluster, f"-Suts{part.start}", f"-Euts{part.end}")
 

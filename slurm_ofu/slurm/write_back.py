@@ -14,8 +14,8 @@ from typing import Final
 
 from slurm_ofu.errors import AccountingUnusable
 from slurm_ofu.slurm import client_command
-from slurm_ofu.slurm.addressed_rows import SECONDS, AddressedRows
 from slurm_ofu.slurm.comments import Composing, Step, Target, address, commands, outcome, step
+from slurm_ofu.slurm.sacct import SILENCE_SECONDS, Sacct
 from slurm_ofu.values import AccountingConfig, AccountingRow
 
 #: A line takes 1 ms on 24.11 and later, 270 ms on 22.05 (seen on one machine).
@@ -39,7 +39,7 @@ class CommentWriter:
         self._config = config
         self._field = field
         self._composing = composing
-        self._accounting = AddressedRows(config)
+        self._accounting = Sacct(config)
         self._version: tuple[int, int] | None = None
 
     def plan(self, targets: Sequence[Target]) -> list[Step]:
@@ -89,12 +89,15 @@ class CommentWriter:
         by_cluster: dict[str, list[str]] = defaultdict(list)
         for target in targets:
             by_cluster[target.cluster].append(address(target))
-        return [row for cluster, found in by_cluster.items() for row in self._accounting.rows(cluster, found)]
+        asked = (self._accounting.rows_addressed(cluster, found) for cluster, found in by_cluster.items())
+        return [row for rows in asked for row in rows]
 
     def _slurm_version(self) -> tuple[int, int]:
         """This sacctmgr's, without its last part."""
         if self._version is None:
-            finished = client_command.run(("sacctmgr", "-V"), config=self._config, timeout_seconds=SECONDS)
+            finished = client_command.run(
+                ("sacctmgr", "-V"), config=self._config, timeout_seconds=SILENCE_SECONDS
+            )
             if finished.returncode:
                 raise client_command.failure("sacctmgr", finished)
             said = finished.stdout.decode("utf-8", "replace")

@@ -13,9 +13,9 @@ from slurm_ofu.figures import pool
 from slurm_ofu.figures.reasons import NO_TOKEN
 from slurm_ofu.protocols import Accounting
 from slurm_ofu.records.token import find_token, sums_of
-from slurm_ofu.slurm.addressed_rows import AddressedRows
 from slurm_ofu.slurm.claim import claim_of
 from slurm_ofu.slurm.comments import text_in
+from slurm_ofu.slurm.sacct import Sacct
 from slurm_ofu.store.lives import Life, StoredRow, lives_of, seconds_of
 from slurm_ofu.values import (
     AccountingRow,
@@ -32,7 +32,7 @@ from slurm_ofu.wiring.accounting import open_accounting
 _BEGINNING, _END = 0.0, 2.0**40  # of times, where a window has no limit
 
 
-#: Cluster and ids as people write them → all that belongs to them, see `AddressedRows.rows`.
+#: Cluster and ids as people write them → all that belongs to them, see `Sacct.rows_addressed`.
 RowsById = Callable[[str | None, Sequence[str]], Iterable[AccountingRow]]
 
 
@@ -113,7 +113,7 @@ def open_slurm_reader(config: Config) -> SlurmReader:
         raise StoreError(f"Slurm's accounting: {error}") from error
     return SlurmReader(
         accounting,
-        AddressedRows(config.accounting).rows,
+        Sacct(config.accounting).rows_addressed,
         field=config.write_back.field,
         clusters=config.accounting.clusters,
     )

@@ -22,7 +22,7 @@ class Stage:
     """A directory and a library."""
 
     folder: Path
-    library_path: Path
+    nvml_path: Path
 
     def play(self, scenario: Scenario, *script: list[Any], **environment: str) -> Any:
         """The answers to a script's steps, in a process of its own."""
@@ -39,7 +39,7 @@ class Stage:
                 sys.executable,
                 "-m",
                 "tests.counters.player",
-                str(self.library_path),
+                str(self.nvml_path),
                 str(control),
                 json.dumps(script),
             ],

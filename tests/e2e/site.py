@@ -34,7 +34,7 @@ class Site:
     """The cluster, and what a test asks of it."""
 
     folder: Path
-    library_path: Path
+    nvml_path: Path
     scenarios: Mapping[str, Scenario]  # by node
     settings: str = ""  # TOML of [sampler]
     cluster: SlurmCluster = field(init=False)
@@ -86,7 +86,7 @@ class Site:
     def _mounts(self, node: str) -> list[Mount]:
         scenario = self.scenarios[node].write(self.folder / f"{node}.scenario")
         return [
-            Mount.bind(self.library_path, LIBRARY_DIRECTORY / "libnvidia-ml.so.1"),
+            Mount.bind(self.nvml_path, LIBRARY_DIRECTORY / "libnvidia-ml.so.1"),
             Mount.bind(scenario, LIBRARY_DIRECTORY / "nvml-scenario"),
         ]
 

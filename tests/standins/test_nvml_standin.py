@@ -59,7 +59,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Node:
     """A directory with a library, in which courses of driver calls run as processes."""
 
-    library_path: Path
+    nvml_path: Path
     directory: Path
 
     def command(self, scenario: Scenario, course: Course) -> tuple[list[str], dict[str, str]]:
@@ -67,7 +67,7 @@ class Node:
             scenario, control=self.directory / "control", calls_file=self.directory / "calls"
         ).write(self.directory / "scenario")
         program = f"from {__name__} import run; run({course.__name__!r}, {str(self.directory / 'control')!r})"
-        return [sys.executable, "-c", program], {**os.environ, **environment(self.library_path, described)}
+        return [sys.executable, "-c", program], {**os.environ, **environment(self.nvml_path, described)}
 
     def play(self, scenario: Scenario, course: Course) -> Any:
         command, variables = self.command(scenario, course)
