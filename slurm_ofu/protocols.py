@@ -14,6 +14,7 @@ from slurm_ofu.values import (
     NodeRecord,
     Reading,
     Selection,
+    SourceChoice,
     UsageRow,
 )
 
@@ -21,14 +22,16 @@ from slurm_ofu.values import (
 class CounterSource(Protocol):
     """A way to read GPU counters.
 
-    Laws. A figure is a finite number or ``None``, and a ``None`` tensor figure carries a fault.
+    Laws. A figure is a finite number or ``None``, and a ``None`` tensor figure carries a fault or is
+    ``waiting``; then it carries no cycles either.
     ``read`` never raises for a sick GPU: the fault says what happened, and the other GPUs go on.
     ``since_ns`` of a reading equals ``taken_ns`` of the last good reading of that GPU.
     After ``close`` no GPU handle and no device file stays open.
     """
 
     name: str
-    #: True once cumulative cycle counters answered on any GPU; known after each was read twice.
+    #: True once cumulative cycle counters answered on every GPU that gives figures; known after each was
+    #: read twice.
     has_cycles: bool
     #: Seconds that two readings must lie apart.
     min_interval_seconds: float
@@ -36,11 +39,14 @@ class CounterSource(Protocol):
     def devices(self) -> tuple[DeviceIdentity, ...]:
         """Every GPU that this source sees, in its own order."""
 
+    def choice(self, device: DeviceIdentity) -> SourceChoice:
+        """Which source speaks for a GPU; settled once, when it is first asked for or read."""
+
     def read(self, device: DeviceIdentity) -> Reading:
         """The counters of one GPU now, ratios over the time since its last good reading."""
 
     def sm_clock_mhz(self, device: DeviceIdentity) -> float | None:
-        """The SM clock of one GPU now; ``None`` where it does not answer."""
+        """The SM clock of one GPU now; ``None`` where it does not answer or is published with the rest."""
 
     def close(self) -> None:
         """Let go of every GPU. Calling it twice is fine."""

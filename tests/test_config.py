@@ -10,16 +10,8 @@ from typing import Any
 
 import pytest
 
-from slurm_ofu.config import (
-    DEFAULT_PATH,
-    FREE_SECTIONS,
-    GPU_MODEL_KEYS,
-    SECTIONS,
-    config_path,
-    load_config,
-    parse_config,
-    url_path,
-)
+from slurm_ofu.config import DEFAULT_PATH, config_path, load_config, parse_config, url_path
+from slurm_ofu.config.keys import FREE_SECTIONS, GPU_MODEL_KEYS, SECTIONS
 from slurm_ofu.errors import ConfigError
 from slurm_ofu.values import (
     AccountingConfig,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ofu.cli.describe import describe
-from slurm_ofu.config import FREE_SECTIONS, SECTIONS
+from slurm_ofu.config.keys import FREE_SECTIONS, SECTIONS
 from slurm_ofu.values import Reason
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -3,10 +3,12 @@
 from slurm_ofu.config import url_path
 from slurm_ofu.errors import SourceError
 from slurm_ofu.protocols import CounterSource
+from slurm_ofu.values import SamplerConfig
 
 
-def open_source(name: str, *, job_id: int, nvml_library: str) -> CounterSource:
+def open_source(settings: SamplerConfig, *, job_id: int) -> CounterSource:
     """Open the source that ``[sampler] source`` names. Raises SourceError."""
+    name = settings.source
     scheme = name.partition("://")[0]
     if scheme == "synthetic":
         from slurm_ofu.counters.synthetic import open_synthetic
@@ -20,4 +22,4 @@ def open_source(name: str, *, job_id: int, nvml_library: str) -> CounterSource:
         from slurm_ofu.counters.nvml import NvmlSource  # "nvml", and what "auto" finds so far
     except ImportError as error:
         raise SourceError(f"NVML cannot be used: {error}; install nvidia-ml-py") from error
-    return NvmlSource(nvml_library)
+    return NvmlSource(settings.nvml_library)

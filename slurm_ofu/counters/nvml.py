@@ -16,7 +16,7 @@ from typing import Any
 import pynvml
 
 from slurm_ofu.errors import SourceError
-from slurm_ofu.values import DeviceIdentity, Reading, Reason
+from slurm_ofu.values import DeviceIdentity, Reading, Reason, SourceChoice
 
 # GPM metric ids, as plain integers: an older nvidia-ml-py has no names for the newest.
 SM_ACTIVE, ANY_TENSOR, DRAM_ACTIVE = 2, 5, 10
@@ -81,6 +81,10 @@ class NvmlSource:
             elif support is not None:
                 _allocate(gpu)
         return gpu.older is not None
+
+    def choice(self, device: DeviceIdentity) -> SourceChoice:
+        """This one; there is no other to choose."""
+        return SourceChoice(source=self.name)
 
     def read(self, device: DeviceIdentity) -> Reading:
         """GPM over the time since the last good sample, and the instantaneous figures beside it."""

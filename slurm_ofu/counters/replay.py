@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ofu.errors import SourceError
-from slurm_ofu.values import DeviceIdentity, Reading
+from slurm_ofu.values import DeviceIdentity, Reading, SourceChoice
 
 Row = dict[str, Any]
 _RATIOS = ("tensor_active_ratio", "sm_active_ratio", "dram_active_ratio")
@@ -64,6 +64,10 @@ class ReplaySource:
         """The GPUs of the recording."""
         return self._devices
 
+    def choice(self, device: DeviceIdentity) -> SourceChoice:
+        """This one; there is no other to choose."""
+        return SourceChoice(source=self.name)
+
     def read(self, device: DeviceIdentity) -> Reading:
         """The recorded ratios, averaged by time between the last good reading and now."""
         now, since = self._now_ns(), self._since_ns.get(device.index)
@@ -71,7 +75,7 @@ class ReplaySource:
         if not rows or self._offset(now) > rows[-1]["at_seconds"] or since == now:
             return Reading(since_ns=since, taken_ns=now, fault="source_lost")
         latest = self._latest(device, now) or {}
-        values = {name: latest.get(name) for name in _LATEST}
+        values: dict[str, Any] = {name: latest.get(name) for name in _LATEST}
         ratios: dict[str, Any] = {}
         if since is not None:
             ratios = {

@@ -19,7 +19,7 @@ from typing import Any
 
 from slurm_ofu.counters.pattern import Integrals, Pattern, Segment
 from slurm_ofu.errors import SourceError
-from slurm_ofu.values import DeviceIdentity, Reading
+from slurm_ofu.values import DeviceIdentity, Reading, SourceChoice
 
 
 def boottime_ns() -> int:
@@ -53,6 +53,10 @@ class SyntheticSource:
             DeviceIdentity(index=index, uuid=device_uuid(index), minor=index, gpu_model=self._gpu_model)
             for index in sorted(self._patterns)
         )
+
+    def choice(self, device: DeviceIdentity) -> SourceChoice:
+        """This one; there is no other to choose."""
+        return SourceChoice(source=self.name)
 
     def read(self, device: DeviceIdentity) -> Reading:
         """Exact figures between the last reading and now."""

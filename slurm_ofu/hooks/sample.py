@@ -157,9 +157,8 @@ def sample(spool: Spool, tag: str, config_path: str, clock: HostClock) -> None:
 
 def _sample_gpus(run: Run) -> None:
     """From opening the source to closing it: afterwards no GPU is held."""
-    settings = run.config.sampler
     try:
-        source = open_source(settings.source, job_id=run.job.key.job_id, nvml_library=settings.nvml_library)
+        source = open_source(run.config.sampler, job_id=run.job.key.job_id)
     except SourceError as error:
         say(f"job {run.job.key.job_id}: no counters: {error}", bad=True)
         run.no_source = " ".join(f"none: {error}".split())[:WHY_LIMIT]
@@ -187,7 +186,7 @@ def _assign(run: Run, source: CounterSource) -> None:
         config=run.config,
     )
     for assignment in assignments:
-        run.gpus.append(_gpu_state(assignment, run.config))
+        run.gpus.append(_gpu_state(assignment, source, run.config))
         if assignment.device is None:
             say(
                 f"job {run.job.key.job_id}: GPU {assignment.position} unmapped: {assignment.why_not}",
@@ -198,18 +197,23 @@ def _assign(run: Run, source: CounterSource) -> None:
             run.folds[assignment.position] = (assignment.device, fold)
 
 
-def _gpu_state(assignment: Assignment, config: Config) -> GpuState:
+def _gpu_state(assignment: Assignment, source: CounterSource, config: Config) -> GpuState:
     device = assignment.device
     if device is None:
         return GpuState(position=assignment.position, reason="unmapped", mapped_by=assignment.how)
     model = find_model(device.gpu_model, config.gpu_models)
     known_count = model.sm_count if model else None
+    choice = source.choice(device)
     return GpuState(
         position=assignment.position,
         uuid=device.uuid,
         gpu_model=device.gpu_model,
         mapped_by=assignment.how,
         sm_count=known_count if device.sm_count is None else device.sm_count,
+        source=choice.source,
+        source_note=choice.note,
+        mig_profile=device.mig_profile,
+        sm_share_ratio=device.sm_share_ratio,
         reason="short",
     )
 

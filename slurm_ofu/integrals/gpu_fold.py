@@ -33,6 +33,7 @@ class GpuFold:
     fault_count: int = 0  # readings in a row that failed, up to the latest
     pending: Sample | None = None
     wall_offset_ns: int = 0
+    published_clock_mhz: float | None = None  # the latest; None: the clock is sampled here
 
     @classmethod
     def start(cls, start_ns: int, bucket_seconds: float) -> "GpuFold":
@@ -44,8 +45,17 @@ class GpuFold:
         return cls(series(), series(), CycleCounter(), SideSums.empty())
 
     def add(self, sample: Sample, wall_offset_ns: int) -> None:
-        """Count one sample."""
-        self.clock_after(None)
+        """Count one sample. While its source is waiting, only what stands beside the figures is new."""
+        if sample.reading.waiting:
+            self.side.add(sample.reading)
+            return
+        published = sample.reading.published_clock_mhz
+        self.clock_after(published)
+        if published is not None:
+            sample = Sample(
+                reading=sample.reading, clocks_mhz=(published,), clock_before_mhz=self.published_clock_mhz
+            )
+            self.published_clock_mhz = published
         self.wall_offset_ns = wall_offset_ns
         self.fault = sample.reading.fault
         self.fault_count = self.fault_count + 1 if self.fault is not None else 0
@@ -90,6 +100,7 @@ class GpuFold:
             fault_count=state["fault_count"],
             pending=pending and _sample(pending),
             wall_offset_ns=state["wall_offset_ns"],
+            published_clock_mhz=state.get("published_clock_mhz"),  # earlier versions had none
         )
         fold.clock_after(None)
         return fold
@@ -98,7 +109,7 @@ class GpuFold:
 def _plain(value: Any) -> Any:
     """What ``asdict`` gives, at a tenth of its cost: a sampler takes its state every half minute."""
     kind = type(value)
-    if kind is float or kind is int or value is None or kind is str:
+    if kind is float or kind is int or value is None or kind is str or kind is bool:
         return value
     if kind is tuple:
         return value

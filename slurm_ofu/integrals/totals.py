@@ -39,7 +39,7 @@ def choose(
     fold: GpuFold, model: GpuModel | None, sm_count: int | None, refresh_seconds: float
 ) -> Choice | None:
     """The better estimator whose figures hold together, or ``None`` where neither measured anything."""
-    sampled = _sampled(fold.sampled) if fold.sampled.covered_seconds > 0 else None
+    sampled = _sampled(fold) if fold.sampled.covered_seconds > 0 else None
     if fold.cycles.covered_seconds <= 0:
         return sampled
     reference_mhz = model.reference_clock_mhz if model else None
@@ -49,16 +49,16 @@ def choose(
     difference = _disagreement(cycles, sampled, reference_mhz)
     if difference is None:
         return cycles
-    return _sampled(fold.sampled, disagreement_ratio=difference)
+    return _sampled(fold, disagreement_ratio=difference)
 
 
-def _sampled(series: Series, disagreement_ratio: float | None = None) -> Choice:
+def _sampled(fold: GpuFold, disagreement_ratio: float | None = None) -> Choice:
     return Choice(
-        estimator="sampled",
-        series=series,
+        estimator="sampled" if fold.published_clock_mhz is None else "scraped",
+        series=fold.sampled,
         scale=1.0,
-        sigma_megacycles=series.variance**0.5,
-        degrees=series.degrees,
+        sigma_megacycles=fold.sampled.variance**0.5,
+        degrees=fold.sampled.degrees,
         disagreement_ratio=disagreement_ratio,
     )
 
@@ -115,6 +115,15 @@ class Allocation:
     mapped_by: str | None
     sm_count: int | None = None
     sharers: int = 1  # runs that held the GPU at once: each counts for that part of it
+    source: str | None = None
+    source_note: str | None = None
+    mig_profile: str | None = None
+    sm_share_ratio: float = 1.0  # of a MIG slice: its SMs by those of its GPU
+
+    @property
+    def weight(self) -> float:
+        """How much of a whole GPU the run had."""
+        return self.sm_share_ratio / self.sharers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +148,10 @@ def gpu_totals(
         uuid=given.uuid,
         gpu_model=given.gpu_model,
         mapped_by=given.mapped_by,
+        source=given.source,
+        source_note=given.source_note,
+        mig_profile=given.mig_profile,
+        sm_share_ratio=given.sm_share_ratio,
         **_choice_fields(choice, model, wall_offset_ns),
         sm_active_seconds=side.sm_active.known_total,
         sm_active_covered_seconds=side.sm_active.seconds,
@@ -154,21 +167,24 @@ def gpu_totals(
         throttled_thermal_seconds=side.throttled_thermal.known_total,
         throttle_covered_seconds=side.throttled_power.seconds,
     )
-    return split(whole, given.sharers)
+    return part_of(whole, given)
 
 
-def split(whole: GpuTotals, sharers: int) -> GpuTotals:
-    """One run's part of a GPU that several held at once: every time and energy divided by their number,
-    so that the runs' sums never exceed the device's (metric.md 5.3)."""
-    if sharers == 1:
+def part_of(whole: GpuTotals, given: Allocation) -> GpuTotals:
+    """One run's part of a GPU that several held at once, or that it had a MIG slice of: every time, energy
+    and cycle by its weight, so that all sums together never exceed the device's (metric.md 5.3, 5.4)."""
+    if given.weight == 1:
         return whole
     parts = {
-        field.name: value / sharers
+        field.name: value * given.weight
         for field in fields(whole)
-        if field.name.endswith(("_seconds", "_joules")) and (value := getattr(whole, field.name)) is not None
+        if field.name.endswith(_ADDITIVE) and (value := getattr(whole, field.name)) is not None
     }
-    reason: Reason = "shared" if whole.reason in ("ok", "short") else whole.reason
-    return replace(whole, reason=reason, **parts)
+    shared = given.sharers > 1 and whole.reason in ("ok", "short")
+    return replace(whole, reason="shared" if shared else whole.reason, **parts)
+
+
+_ADDITIVE = ("_seconds", "_joules", "_megacycles", "_megacycles_error")
 
 
 def _at_least_covered(allocated: float | None, choice: Choice | None) -> float | None:
@@ -191,9 +207,18 @@ def _choice_fields(choice: Choice | None, model: GpuModel | None, wall_offset_ns
         "reference_clock_mhz": reference_mhz,
         "tensor_ref_seconds": _times(choice.series.tensor_megacycles, to_seconds),
         "tensor_ref_error_seconds": sigma_seconds,
+        **({} if reference_mhz else _without_reference(choice)),
         "error_degrees": choice.degrees if choice.degrees != float("inf") else None,
         "disagreement_ratio": choice.disagreement_ratio,
         "timeline": _timeline(choice.series.line, to_seconds, wall_offset_ns),
+    }
+
+
+def _without_reference(choice: Choice) -> dict[str, Any]:
+    """What a reference clock that becomes known later is put to."""
+    return {
+        "tensor_megacycles": choice.series.tensor_megacycles / choice.scale,
+        "tensor_megacycles_error": choice.sigma_megacycles,
     }
 
 
@@ -257,12 +282,12 @@ def quarter_sums(
     ``allocated``: quarter (epoch // 900) → allocated seconds of one GPU in it.
     """
     shared = [
-        (choice, given.sharers)
+        (choice, given.weight)
         for fold, given in folds
         if fold is not None and (choice := choose(fold, model, given.sm_count, refresh_seconds)) is not None
     ]
     quarters = set(allocated).union(*(choice.series.quarters for choice, _ in shared))
-    parts = sum(1 / given.sharers for _, given in folds)
+    parts = sum(given.weight for _, given in folds)
     reference_mhz = model.reference_clock_mhz if model else None
     return tuple(
         _quarter(quarter, shared, gpu_model, reference_mhz, allocated.get(quarter, 0.0) * parts)
@@ -272,34 +297,35 @@ def quarter_sums(
 
 def _quarter(
     quarter: int,
-    shared: Sequence[tuple[Choice, int]],
+    shared: Sequence[tuple[Choice, float]],
     gpu_model: str | None,
     reference_mhz: float | None,
     allocated_seconds: float,
 ) -> QuarterSums:
     here = [
-        (choice, choice.series.quarters[quarter], sharers)
-        for choice, sharers in shared
+        (choice, choice.series.quarters[quarter], weight)
+        for choice, weight in shared
         if quarter in choice.series.quarters
     ]
     tensor_ref = tensor_ref_error = None
     if reference_mhz is not None and here:
         tensor_ref = (
-            sum(sums.tensor_megacycles / choice.scale / n for choice, sums, n in here) / reference_mhz
+            sum(sums.tensor_megacycles / choice.scale * weight for choice, sums, weight in here)
+            / reference_mhz
         )
-        sigmas = (_quarter_sigma(choice, sums.variance) / n for choice, sums, n in here)
+        sigmas = (_quarter_sigma(choice, sums.variance) * weight for choice, sums, weight in here)
         tensor_ref_error = sum(sigmas) / reference_mhz
-    covered_seconds = sum(sums.covered_seconds / n for _, sums, n in here)
+    covered_seconds = sum(sums.covered_seconds * weight for _, sums, weight in here)
     return QuarterSums(
         gpu_model=gpu_model,
         start_epoch_s=quarter * 900,
         allocated_seconds=max(allocated_seconds, covered_seconds),  # as for the whole run
         covered_seconds=covered_seconds,
-        tensor_active_seconds=sum(sums.tensor_active_seconds / n for _, sums, n in here),
+        tensor_active_seconds=sum(sums.tensor_active_seconds * weight for _, sums, weight in here),
         tensor_ref_seconds=tensor_ref,
         tensor_ref_error_seconds=tensor_ref_error,
     )
 
 
 def _quarter_sigma(choice: Choice, variance: float) -> float:
-    return variance**0.5 if choice.estimator == "sampled" else choice.sigma_megacycles
+    return choice.sigma_megacycles if choice.estimator == "cycles" else variance**0.5

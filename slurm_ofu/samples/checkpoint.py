@@ -25,6 +25,10 @@ class GpuState:
     gpu_model: str | None = None
     mapped_by: str | None = None
     sm_count: int | None = None
+    source: str | None = None
+    source_note: str | None = None
+    mig_profile: str | None = None
+    sm_share_ratio: float = 1.0
     reason: Reason | None = None
     fold: Mapping[str, Any] | None = None
 

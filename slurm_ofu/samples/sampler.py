@@ -172,7 +172,7 @@ class Sampler:
             clock_before_mhz=gpu.clock_before_mhz,
         )
         gpu.fold.add(sample, self.wall_offset_ns)
-        if reading.fault is None:
+        if reading.fault is None and not reading.waiting:
             gpu.skipped_clocks = 0
             gpu.clock_before_mhz = gpu.clocks_mhz[-1] if gpu.clocks_mhz else gpu.clock_before_mhz
             gpu.clocks_mhz = []

@@ -26,13 +26,17 @@ _FIGURES: Final = (
 )
 _COLUMNS: Final = (
     *("run_id", "node_name", "position", "reason", "allocated_seconds", "covered_seconds", "uuid"),
-    *("gpu_model", "mapped_by", "reference_clock_mhz", "estimator", "interval_count"),
+    *("gpu_model", "mapped_by", "source", "source_note", "mig_profile", "sm_share_ratio"),
+    *("reference_clock_mhz", "estimator", "interval_count"),
     *("tensor_active_seconds", "tensor_ref_seconds", "tensor_ref_error_seconds"),
     *("error_degrees", "disagreement_ratio"),
     *("sm_active_seconds", "sm_active_covered_seconds", "dram_active_seconds", "dram_active_covered_seconds"),
     *("utilisation_seconds", "utilisation_covered_seconds", "power_joules", "power_covered_seconds"),
     *("energy_joules", "memory_max_bytes"),
     *("throttled_power_seconds", "throttled_thermal_seconds", "throttle_covered_seconds"),
+    *("idle_seconds", "idle_covered_seconds", "idle_tail_seconds"),
+    *("non_tensor_seconds", "non_tensor_covered_seconds"),
+    *("peak_tensor_ref_seconds", "peak_covered_seconds", "tensor_megacycles", "tensor_megacycles_error"),
 )
 
 _CHARGED: Final = """

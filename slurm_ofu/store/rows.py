@@ -25,7 +25,7 @@ NODE_COLUMNS: Final = (
     *("allocated_seconds", "allocated_seconds_assumed", "assumed_gpu_seconds"),
     *("start_epoch_s", "end_epoch_s"),
     *HEALTH_FIELDS,
-    *("software_version", "fingerprint"),
+    *("software_version", "backfilled", "fingerprint"),
 )
 
 
@@ -92,6 +92,7 @@ def _node_row(run_id: int, record: NodeRecord) -> Row:
         *(record.start_epoch_s, record.end_epoch_s),
         *(getattr(record.health, name) for name in HEALTH_FIELDS),
         record.software_version,
+        int(record.backfilled),
     )
 
 

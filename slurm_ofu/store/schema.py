@@ -294,6 +294,22 @@ _RUN_COLUMNS_2: Final = (
     _one_of("claim_source", "'epilog', 'accounting'"),
 )
 
+_RUN_GPU_COLUMNS_3: Final = (
+    _text("source"),
+    _text("source_note"),
+    _text("mig_profile"),
+    f"{_amount('sm_share_ratio', null=False)} DEFAULT 1.0",
+    _amount("idle_seconds"),
+    f"{_amount('idle_covered_seconds', null=False)} DEFAULT 0.0",
+    _amount("idle_tail_seconds"),
+    _amount("non_tensor_seconds"),
+    f"{_amount('non_tensor_covered_seconds', null=False)} DEFAULT 0.0",
+    _amount("peak_tensor_ref_seconds"),
+    f"{_amount('peak_covered_seconds', null=False)} DEFAULT 0.0",
+    _amount("tensor_megacycles"),
+    _amount("tensor_megacycles_error"),
+)
+
 _INDEXES_2: Final = (
     "CREATE INDEX run_by_array ON run (array_job_id, array_task_id) WHERE array_job_id IS NOT NULL",
     "CREATE INDEX run_by_het ON run (het_job_id, het_offset) WHERE het_job_id IS NOT NULL",
@@ -312,6 +328,13 @@ MIGRATIONS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             f"ALTER TABLE run_node ADD COLUMN {_amount('accounted_seconds')}",
             f"ALTER TABLE run_node ADD COLUMN {_amount('accounted_suspended_seconds')}",
             *_INDEXES_2,
+        ),
+    ),
+    (
+        "0003_sources",
+        (
+            *(f"ALTER TABLE run_gpu ADD COLUMN {column}" for column in _RUN_GPU_COLUMNS_3),
+            f"ALTER TABLE run_node ADD COLUMN {_flag('backfilled')} DEFAULT 0",
         ),
     ),
 )

@@ -10,7 +10,15 @@
 said otherwise. Monotonic times (``*_ns``) are CLOCK_BOOTTIME; ``*_epoch_s`` are wall-clock labels.
 """
 
-from slurm_ofu.values.counting import DeviceIdentity, Estimator, Interval, Reading, Reason, Sample
+from slurm_ofu.values.counting import (
+    DeviceIdentity,
+    Estimator,
+    Interval,
+    Reading,
+    Reason,
+    Sample,
+    SourceChoice,
+)
 from slurm_ofu.values.jobs import AccountingRow, Claim, ClaimKind, ClaimSource, HookFacts, Job, RunKey
 from slurm_ofu.values.reported import (
     CoveredRuns,
@@ -37,6 +45,7 @@ from slurm_ofu.values.site import (
     CollectorConfig,
     Config,
     GpuModel,
+    PrometheusConfig,
     SamplerConfig,
     SigningConfig,
     WriteBackConfig,
@@ -68,6 +77,7 @@ __all__ = [
     "JobPage",
     "NodeRecord",
     "NodeRow",
+    "PrometheusConfig",
     "QuarterSums",
     "Reading",
     "Reason",
@@ -81,6 +91,7 @@ __all__ = [
     "SamplerHealth",
     "Selection",
     "SigningConfig",
+    "SourceChoice",
     "Taken",
     "Timeline",
     "UsageRow",

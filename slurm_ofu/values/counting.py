@@ -29,13 +29,26 @@ class DeviceIdentity:
     uuid: str
     minor: int | None = None  # N of /dev/nvidiaN
     pci_bus_id: str | None = None
-    gpu_model: str | None = None  # the name the driver prints, unchanged
-    sm_count: int | None = None
+    gpu_model: str | None = None  # the name the driver prints, unchanged; of a MIG slice, its GPU's
+    sm_count: int | None = None  # its own
+    sm_share_ratio: float = 1.0  # of a MIG slice: its SMs by those of the whole GPU
+    mig_profile: str | None = None  # of a MIG slice, as in 1g.10gb; for people only
+    parent_uuid: str | None = None  # of a MIG slice: its GPU's
+    gpu_instance_id: int | None = None  # of a MIG slice, by NVML
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceChoice:
+    """Which counter source speaks for a GPU, and why not a better one (``None``: it is the best there is)."""
+
+    source: str
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What one GPU's counters said at one instant. Without a tensor figure ``fault`` says why.
+    """What one GPU's counters said at one instant. Without a tensor figure ``fault`` says why, or the source
+    is ``waiting``: somebody else sets the pace, and a figure to come covers this time as well.
 
     The ratios are means from ``since_ns`` (the last good reading) to ``taken_ns``; cycles are cumulative.
     """
@@ -47,12 +60,14 @@ class Reading:
     dram_active_ratio: float | None = None
     sm_cycles: float | None = None  # cumulative; per SM or summed over SMs, see integrals.cycles
     mma_cycles: float | None = None  # cumulative; same scale
+    published_clock_mhz: float | None = None  # SM clock published beside the ratios: nobody samples it
     utilisation_ratio: float | None = None  # "GPU utilisation": share of time with any kernel
     power_watts: float | None = None
     energy_joules: float | None = None  # cumulative
     memory_used_bytes: int | None = None
     throttle_mask: int | None = None  # NVML clocks event reasons, bit by bit
     fault: Reason | None = None
+    waiting: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,10 @@ class SamplerConfig:
     checkpoint_seconds: float = 30.0
     counter_refresh_seconds: float = 0.1
     nvml_library: str = "libnvidia-ml.so.1"
+    dcgmi: str = "/usr/bin/dcgmi"
+    dcgm_host: str | None = None  # host[:port] of DCGM's host engine; None: this host's
+    exporter_url: str = "http://localhost:9400/metrics"
+    allow_opt_out: bool = True
     seed: int | None = None
 
 
@@ -89,6 +93,16 @@ class WriteBackConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PrometheusConfig:
+    """Where samples of the past are, for ``ofu-admin backfill``."""
+
+    url: str | None = None
+    ca_file: str | None = None
+    token_file: str | None = None  # its first line is sent as a bearer token
+    timeout_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The whole of slurm-ofu.toml."""
 
@@ -109,3 +123,4 @@ class Config:
     collector: CollectorConfig = field(default_factory=CollectorConfig)
     accounting: AccountingConfig = field(default_factory=AccountingConfig)
     write_back: WriteBackConfig = field(default_factory=WriteBackConfig)
+    prometheus: PrometheusConfig = field(default_factory=PrometheusConfig)

@@ -42,6 +42,10 @@ class GpuTotals:
     uuid: str | None = None
     gpu_model: str | None = None
     mapped_by: str | None = None  # how the position was resolved to this UUID
+    source: str | None = None  # the counter source that spoke for it
+    source_note: str | None = None  # why not a better one
+    mig_profile: str | None = None  # of a MIG slice, as in 1g.10gb
+    sm_share_ratio: float = 1.0  # a MIG slice's share of its GPU's SMs: all times here are times that
     reference_clock_mhz: float | None = None
     estimator: Estimator | None = None
     interval_count: int = 0
@@ -63,6 +67,18 @@ class GpuTotals:
     throttled_power_seconds: float | None = None
     throttled_thermal_seconds: float | None = None
     throttle_covered_seconds: float = 0.0
+    # Judged on 60 s buckets (metric.md 7). Covered: the time in buckets that could be judged.
+    idle_seconds: float | None = None
+    idle_covered_seconds: float = 0.0
+    idle_tail_seconds: float | None = None  # the idle stretch up to the run's end
+    non_tensor_seconds: float | None = None  # busy without tensor work
+    non_tensor_covered_seconds: float = 0.0
+    peak_tensor_ref_seconds: float | None = None  # of the busiest five minutes
+    peak_covered_seconds: float = 0.0
+    # Without a reference clock: 1e6 active cycles per SM, and one sigma; a later row of the catalogue
+    # makes tensor_ref_seconds of them.
+    tensor_megacycles: float | None = None
+    tensor_megacycles_error: float | None = None
     timeline: Timeline | None = None
 
 
@@ -93,3 +109,4 @@ class NodeRecord:
     quarters: tuple[QuarterSums, ...] = ()
     health: SamplerHealth = field(default_factory=SamplerHealth)
     software_version: str = ""
+    backfilled: bool = False  # made afterwards, out of what others had stored

@@ -63,7 +63,7 @@ def _config(config_file: str | None) -> tuple[Config | None, Finding]:
 
 def _gpus(config: Config, conf: Path, node: str) -> Iterator[Finding]:
     try:
-        source = open_source(config.sampler.source, job_id=0, nvml_library=config.sampler.nvml_library)
+        source = open_source(config.sampler, job_id=0)
     except SourceError as error:
         yield bad("source", str(error))
         return

@@ -288,10 +288,14 @@ def _gpu(
         return GpuTotals(
             position=state.position,
             reason=state.reason or "sampler_died",
-            allocated_seconds=None if held is None else held / given.sharers,
+            allocated_seconds=None if held is None else held * given.weight,
             uuid=state.uuid,
             gpu_model=state.gpu_model,
             mapped_by=state.mapped_by,
+            source=state.source,
+            source_note=state.source_note,
+            mig_profile=state.mig_profile,
+            sm_share_ratio=state.sm_share_ratio,
         )
     return gpu_totals(
         GpuFold.from_state(dict(state.fold)),
@@ -312,6 +316,10 @@ def _allocation(state: GpuState, held: float | None, shared: Mapping[int, int]) 
         mapped_by=state.mapped_by,
         sm_count=state.sm_count,
         sharers=shared.get(state.position, 1),
+        source=state.source,
+        source_note=state.source_note,
+        mig_profile=state.mig_profile,
+        sm_share_ratio=state.sm_share_ratio,
     )
 
 

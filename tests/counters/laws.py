@@ -21,7 +21,7 @@ def broken_laws(source: CounterSource, advance: Callable[[float], None], *, roun
             where = f"round {number}, GPU {device.index}: {reading}"
             broken += [f"{law} ({where})" for law in _of_reading(reading, good_ns.get(device.index))]
             broken += _of_clock(source, device)
-            if reading.fault is None:
+            if reading.fault is None and not reading.waiting:
                 good_ns[device.index] = reading.taken_ns
     source.close()
     source.close()
@@ -36,9 +36,11 @@ def _of_reading(reading: Reading, good_ns: int | None) -> list[str]:
         "a figure is a finite number or None": all(map(math.isfinite, numbers.values())),
         "a ratio lies in 0..1": all(0 <= values[name] <= 1 for name in RATIOS if values[name] is not None),
         "a figure over no time is None": not first or reading.tensor_active_ratio is None,
-        "a None tensor figure carries a fault, but for the first reading, which is over no time": (
-            first or (reading.tensor_active_ratio is None) == (reading.fault is not None)
+        "a None tensor figure carries a fault or waits, but for the first reading, which is over no time": (
+            first or (reading.tensor_active_ratio is None) == (reading.fault is not None or reading.waiting)
         ),
+        "who waits has no fault and no cycles": not reading.waiting
+        or (reading.fault, reading.sm_cycles, reading.mma_cycles) == (None, None, None),
         "since_ns is the last good reading's taken_ns": reading.since_ns == good_ns,
         "time goes on": first or reading.taken_ns > (reading.since_ns or 0),
     }

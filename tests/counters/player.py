@@ -16,6 +16,7 @@ from typing import Any
 from slurm_ofu.counters.catalogue import open_source
 from slurm_ofu.errors import SourceError
 from slurm_ofu.protocols import CounterSource
+from slurm_ofu.values import SamplerConfig
 from tests.counters.laws import broken_laws
 from tests.standins.nvml_standin import Control, Fault
 
@@ -57,7 +58,7 @@ def main(library: str, control_path: str, script: str) -> None:
     control = Control(Path(control_path))
     control.freeze(START_S)
     try:
-        source = open_source("nvml", job_id=1, nvml_library=library)
+        source = open_source(SamplerConfig(source="nvml", nvml_library=library), job_id=1)
     except SourceError as error:
         print(json.dumps({"error": str(error), "reason": error.reason}))
         return

@@ -10,7 +10,7 @@ import pytest
 
 from slurm_ofu.counters.replay import ReplaySource
 from slurm_ofu.counters.synthetic import SyntheticSource
-from slurm_ofu.values import DeviceIdentity
+from slurm_ofu.values import DeviceIdentity, SamplerConfig
 from tests.counters.conftest import Stage
 from tests.counters.laws import broken_laws
 from tests.samples.fake_clock import BURSTY, STEADY
@@ -118,4 +118,4 @@ def test_sources_have_a_name(tmp_path: Path) -> None:
     synthetic.write_text(json.dumps({"gpu_model": "H", "gpus": 2, "default": [segment]}))
     replay.write_text(json.dumps({"gpus": [{"uuid": "GPU-1"}]}))
     for scheme, path in (("synthetic", synthetic), ("replay", replay)):
-        assert scheme == open_source(f"{scheme}://{path}", job_id=1, nvml_library="").name
+        assert scheme == open_source(SamplerConfig(source=f"{scheme}://{path}"), job_id=1).name

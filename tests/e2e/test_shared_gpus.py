@@ -49,7 +49,7 @@ def test_shards_of_one_gpu_share_its_time(site: Site) -> None:
     assert ["shared", "shared"] == [page["reason"] for page in pages]
     begin = min(page["start_epoch_s"] for page in pages)
     end = max(page["end_epoch_s"] for page in pages)
-    # Both times are shown in hundredths of a second, as binary fractions: equal ones may differ in the last bit.
+    # Both times are shown in hundredths of a second, as binary fractions: equal ones may differ a little.
     assert sum(page["gpu_hours"] for page in pages) * 3600 <= end - begin + 0.001
     assert [pytest.approx(0.5, abs=0.01)] * 2 == [page["ofu_ratio"] for page in pages]
 

@@ -10,7 +10,7 @@ from slurm_ofu.counters.pattern import Pattern, Segment
 from slurm_ofu.counters.synthetic import SyntheticSource
 from slurm_ofu.integrals.gpu_fold import GpuFold
 from slurm_ofu.samples.sampler import Sampler
-from slurm_ofu.values import DeviceIdentity, Reading
+from slurm_ofu.values import DeviceIdentity, Reading, SourceChoice
 
 SECOND = 10**9
 START_NS = 5_000 * SECOND
@@ -72,6 +72,10 @@ class SlowGpus:
     def devices(self) -> tuple[DeviceIdentity, ...]:
         """Its GPUs."""
         return self.inner.devices()
+
+    def choice(self, device: DeviceIdentity) -> SourceChoice:
+        """This one."""
+        return SourceChoice(source=self.name)
 
     def read(self, device: DeviceIdentity) -> Reading:
         """A reading, taken when the call begins."""

@@ -1,0 +1,200 @@
+"""Every key of slurm-ofu.toml: where its value goes, and what it may be."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One key of the file: where its value goes, and what it may be."""
+
+    field: str  # of Config, or with a dot of one of its parts
+    kinds: tuple[type, ...]
+    check: Callable[[Any], str | None] = lambda value: None
+
+
+def _positive(value: float) -> str | None:
+    if not value > 0:
+        return "must be greater than 0"
+    # Beyond, nanoseconds are none or too many to count.
+    return None if 1e-3 <= value <= 1e9 else "must lie between 0.001 and 1e9"
+
+
+def _absolute(value: str) -> str | None:
+    """The hooks read paths with the shell alone, so a path must need no unescaping."""
+    if not value.startswith("/"):
+        return "must be an absolute path"
+    return None if not set(value) & set("\"'\\\n") else "must not hold quotes, backslashes or newlines"
+
+
+def _url(*schemes: str) -> Callable[[str], str | None]:
+    def check(value: str) -> str | None:
+        if value.startswith(tuple(f"{scheme}:///" for scheme in schemes)):
+            return None
+        return "must be " + " or ".join(f"{scheme}:///absolute/path" for scheme in schemes)
+
+    return check
+
+
+def _delivery(value: str) -> str | None:
+    """sqlite:///path, dir:///path or http[s]://host:port."""
+    scheme, _, rest = value.partition("://")
+    if scheme in ("http", "https"):
+        return _host_port(rest.rstrip("/"))
+    return _url("sqlite", "dir")(value) and (
+        "must be sqlite:///absolute/path, dir:///absolute/path or http://host:port"
+    )
+
+
+def _host_port(value: str) -> str | None:
+    host, _, port = value.rpartition(":")
+    if not host or set(host) & set("/@ \"'\\") or not (port.isascii() and port.isdecimal()):
+        return "must name a host and a port, as in host:6825 or [::1]:6825"
+    return None if 0 < int(port[:6]) < 65536 else "must have a port between 1 and 65535"
+
+
+def _listen(value: str) -> str | None:
+    return None if value == "" else _host_port(value)
+
+
+def _directory_or_file(value: str) -> str | None:
+    return None if value == "" else _absolute(value)
+
+
+def _one_of(*words: str) -> Callable[[str], str | None]:
+    def check(value: str) -> str | None:
+        return None if value in words else "must be one of " + ", ".join(f'"{word}"' for word in words)
+
+    return check
+
+
+def _names(value: list[Any]) -> str | None:
+    good = all(isinstance(name, str) and name and "," not in name for name in value)
+    return None if good else 'must be a list of names, as in ["alpha", "beta"]'
+
+
+def _threads(value: int) -> str | None:
+    return None if 1 <= value <= 64 else "must lie between 1 and 64"
+
+
+def _source(value: str) -> str | None:
+    if value in ("auto", "nvml", "dcgm", "exporter"):
+        return None
+    return (
+        _url("synthetic", "replay")(value)
+        and 'must be "auto", "nvml", "dcgm", "exporter", "synthetic:///file" or "replay:///file"'
+    )
+
+
+def _http(value: str) -> str | None:
+    good = value.startswith(("http://", "https://")) and not set(value) & set(" \"'\\\n")
+    return None if good else "must be http://host:port/path or https://…"
+
+
+def _http_or_none(value: str) -> str | None:
+    return None if value == "" else _http(value)
+
+
+def _readings(value: int) -> str | None:
+    return None if 2 <= value <= 1000 else "must lie between 2 and 1000"
+
+
+_NUMBER = (int, float)
+
+
+def _seconds(field: str) -> Key:
+    return Key(field=field, kinds=_NUMBER, check=_positive)
+
+
+_AUTHENTICATION = _one_of("munge", "key")
+
+
+def _signing(at: str) -> dict[str, Key]:
+    """The keys of a SigningConfig that Config holds at ``at``."""
+    return {
+        "authentication": Key(field=f"{at}.authentication", kinds=(str,), check=_AUTHENTICATION),
+        "munge_socket": Key(field=f"{at}.munge_socket", kinds=(str,), check=_directory_or_file),
+        "key_file": Key(field=f"{at}.key_file", kinds=(str,), check=_absolute),
+    }
+
+
+SECTIONS: Mapping[str, Mapping[str, Key]] = {
+    "node": {
+        "spool_dir": Key(field="spool_dir", kinds=(str,), check=_absolute),
+        "cluster_name": Key(field="cluster_name", kinds=(str,)),
+    },
+    "sampler": {
+        "source": Key(field="sampler.source", kinds=(str,), check=_source),
+        "interval_seconds": _seconds("sampler.interval_seconds"),
+        "cycles_interval_seconds": Key(
+            field="sampler.cycles_interval_seconds", kinds=_NUMBER, check=_positive
+        ),
+        "clock_readings": Key(field="sampler.clock_readings", kinds=(int,), check=_readings),
+        "checkpoint_seconds": _seconds("sampler.checkpoint_seconds"),
+        "counter_refresh_seconds": Key(
+            field="sampler.counter_refresh_seconds", kinds=_NUMBER, check=_positive
+        ),
+        "nvml_library": Key(field="sampler.nvml_library", kinds=(str,)),
+        "dcgmi": Key(field="sampler.dcgmi", kinds=(str,), check=_absolute),
+        "dcgm_host": Key(field="sampler.dcgm_host", kinds=(str,)),
+        "exporter_url": Key(field="sampler.exporter_url", kinds=(str,), check=_http),
+        "allow_opt_out": Key(field="sampler.allow_opt_out", kinds=(bool,)),
+        "seed": Key(field="sampler.seed", kinds=(int,)),
+    },
+    "delivery": {
+        "to": Key(field="delivery_to", kinds=(str,), check=_delivery),
+        "wait_seconds": _seconds("delivery_wait_seconds"),
+        "ca_file": Key(field="delivery_ca_file", kinds=(str,), check=_directory_or_file),
+        **_signing("delivery_signing"),
+    },
+    "collector": {
+        "listen": Key(field="collector.listen", kinds=(str,), check=_listen),
+        "inbox": Key(field="collector.inbox", kinds=(str,), check=_absolute),
+        "inbox_limit_mib": Key(field="collector.inbox_limit_mib", kinds=(int,), check=_positive),
+        "threads": Key(field="collector.threads", kinds=(int,), check=_threads),
+        **_signing("collector.signing"),
+    },
+    "accounting": {
+        "source": Key(
+            field="accounting.source",
+            kinds=(str,),
+            check=_one_of("auto", "sacct", "sacct-json", "pyslurm", "none"),
+        ),
+        "clusters": Key(field="accounting.clusters", kinds=(list,), check=_names),
+        "bin_dir": Key(field="accounting.bin_dir", kinds=(str,), check=_absolute),
+        "slurm_conf": Key(field="accounting.slurm_conf", kinds=(str,), check=_directory_or_file),
+        "every_seconds": _seconds("accounting.every_seconds"),
+        "settle_seconds": _seconds("accounting.settle_seconds"),
+    },
+    "write_back": {
+        "enabled": Key(field="write_back.enabled", kinds=(bool,)),
+        "field": Key(
+            field="write_back.field",
+            kinds=(str,),
+            check=_one_of("SystemComment", "AdminComment", "Comment"),
+        ),
+        "wait_seconds": _seconds("write_back.wait_seconds"),
+        "jobs_per_minute": Key(field="write_back.jobs_per_minute", kinds=_NUMBER, check=_positive),
+    },
+    "prometheus": {
+        "url": Key(field="prometheus.url", kinds=(str,), check=_http_or_none),
+        "ca_file": Key(field="prometheus.ca_file", kinds=(str,), check=_directory_or_file),
+        "token_file": Key(field="prometheus.token_file", kinds=(str,), check=_directory_or_file),
+        "timeout_seconds": _seconds("prometheus.timeout_seconds"),
+    },
+    "database": {
+        "url": Key(field="database", kinds=(str,), check=_url("sqlite")),
+        "owner": Key(field="database_owner", kinds=(str,)),
+        "group": Key(field="database_group", kinds=(str,)),
+        "world_readable": Key(field="database_world_readable", kinds=(bool,)),
+    },
+}
+FREE_SECTIONS = ("gpu_map", "gpu_models", "clusters")
+CLUSTER_KEYS: Mapping[str, Key] = _signing("signing")
+GPU_MODEL_KEYS: Mapping[str, Key] = {
+    "sm_count": Key(field="sm_count", kinds=(int,), check=_positive),
+    "reference_clock_mhz": Key(field="reference_clock_mhz", kinds=_NUMBER, check=_positive),
+    "max_clock_mhz": Key(field="max_clock_mhz", kinds=_NUMBER, check=_positive),
+    "source": Key(field="source", kinds=(str,)),
+}
