@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from slurm_ofu.values import GpuModel
 
@@ -27,11 +28,22 @@ def normal_name(name: str) -> str:
 def catalogue() -> tuple[GpuModel, ...]:
     """Every model that is shipped, one row per name."""
     table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    rows = []
-    for row in table["gpu"]:
-        names = row.pop("names")
-        rows += [GpuModel(name=name, **row) for name in names]
-    return tuple(rows)
+    return tuple(_model(name, row) for row in table["gpu"] for name in row["names"])
+
+
+def _model(name: str, row: dict[str, Any]) -> GpuModel:
+    return GpuModel(
+        name=name,
+        sm_count=row["sm_count"],
+        reference_clock_mhz=row["reference_clock_mhz"],
+        max_clock_mhz=row.get("max_clock_mhz"),
+        compute_capability=row["compute_capability"],
+        rates=row["flop_per_clock_per_sm"],
+        peaks=row["peak_tflops"],
+        calibrated=row.get("calibrated", True),
+        status=row["status"],
+        source=row["source"],
+    )
 
 
 def find_model(name: str | None, site_models: Iterable[GpuModel] = ()) -> GpuModel | None:

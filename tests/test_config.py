@@ -18,6 +18,7 @@ from slurm_ofu.values import (
     CollectorConfig,
     Config,
     GpuModel,
+    PrometheusConfig,
     SamplerConfig,
     SigningConfig,
     WriteBackConfig,
@@ -78,6 +79,7 @@ PARTS = {
     "collector": CollectorConfig,
     "accounting": AccountingConfig,
     "write_back": WriteBackConfig,
+    "prometheus": PrometheusConfig,
 }
 
 
@@ -106,8 +108,11 @@ def test_a_key_sets_its_field() -> None:
         "collector.listen": "[::1]:77",
         "accounting.source": "none",
         "write_back.field": "AdminComment",
+        "sampler.exporter_url": "https://node:9400/metrics",
+        "sampler.allow_opt_out": False,
+        "prometheus.url": "http://monitor:9090",
     }
-    paths = ("munge_socket", "key_file", "ca_file", "inbox", "bin_dir", "slurm_conf")
+    paths = ("munge_socket", "key_file", "ca_file", "inbox", "bin_dir", "slurm_conf", "dcgmi", "token_file")
     for section, keys in SECTIONS.items():
         for name, key in keys.items():
             value = others.get(key.kinds) or special.get(key.field) or ("/x" if name in paths else "text")
@@ -231,12 +236,21 @@ def test_no_group_is_an_empty_name() -> None:
 
 def test_a_sites_gpu_models() -> None:
     """A site's own GPU model needs its reference clock; what it leaves out is not known."""
-    (model,) = parsed('[gpu_models."NVIDIA X-1"]\nreference_clock_mhz = 1500\n').gpu_models
+    said = '[gpu_models."NVIDIA X-1"]\nreference_clock_mhz = 1500\npeak_tflops = 99\ncalibrated = false\n'
+    (model,) = parsed(said).gpu_models
     expected = GpuModel(
-        name="NVIDIA X-1", sm_count=None, reference_clock_mhz=1500.0, max_clock_mhz=None, status="site"
+        name="NVIDIA X-1",
+        sm_count=None,
+        reference_clock_mhz=1500.0,
+        max_clock_mhz=None,
+        peaks={"fp16": 99.0},
+        calibrated=False,
+        status="site",
     )
     assert expected == model
-    assert {"sm_count", "reference_clock_mhz", "max_clock_mhz", "source"} == set(GPU_MODEL_KEYS)
+    assert {
+        *("sm_count", "reference_clock_mhz", "max_clock_mhz", "peak_tflops", "calibrated", "source")
+    } == set(GPU_MODEL_KEYS)
 
 
 def test_a_sites_gpu_map() -> None:

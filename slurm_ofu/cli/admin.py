@@ -6,6 +6,7 @@ import click
 
 from slurm_ofu import __version__
 from slurm_ofu.cli.admin_collect import collect_command, install_command, new_key_command
+from slurm_ofu.cli.admin_recompute import recompute_command
 from slurm_ofu.cli.admin_reconcile import reconcile_command
 from slurm_ofu.cli.admin_write_back import write_back_command
 from slurm_ofu.cli.options import EXIT_USAGE, OfuGroup, config_option
@@ -23,7 +24,10 @@ def main() -> None:
     """Look after the accounting database."""
 
 
-for command in (collect_command, install_command, new_key_command, reconcile_command, write_back_command):
+for command in (
+    *(collect_command, install_command, new_key_command),
+    *(reconcile_command, recompute_command, write_back_command),
+):
     main.add_command(command)
 
 

@@ -200,5 +200,7 @@ def _gpu_models(body: Mapping[str, Any], path: str) -> tuple[GpuModel, ...]:
         values = _section(_table(row, where), GPU_MODEL_KEYS, where)
         if "reference_clock_mhz" not in values:
             raise ConfigError(f"{where}: reference_clock_mhz is missing")
-        models.append(GpuModel(name=name, **{"sm_count": None, "max_clock_mhz": None, **values}))
+        peak = values.pop("peak_tflops", None)
+        peaks = {} if peak is None else {"fp16": peak}
+        models.append(GpuModel(name=name, peaks=peaks, **{"sm_count": None, "max_clock_mhz": None, **values}))
     return tuple(models)

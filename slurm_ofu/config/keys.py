@@ -196,5 +196,7 @@ GPU_MODEL_KEYS: Mapping[str, Key] = {
     "sm_count": Key(field="sm_count", kinds=(int,), check=_positive),
     "reference_clock_mhz": Key(field="reference_clock_mhz", kinds=_NUMBER, check=_positive),
     "max_clock_mhz": Key(field="max_clock_mhz", kinds=_NUMBER, check=_positive),
+    "peak_tflops": Key(field="peak_tflops", kinds=_NUMBER, check=_positive),
+    "calibrated": Key(field="calibrated", kinds=(bool,)),
     "source": Key(field="source", kinds=(str,)),
 }

@@ -47,9 +47,13 @@ def _start(prolog: HookFacts | None, end_epoch_s: float, allocated: float | None
 
 
 def node_reason(gpus: Sequence[GpuTotals]) -> Reason:
+    """A node's reason, from its GPUs."""
+    return reason_of_many([gpu.reason for gpu in gpus])
+
+
+def reason_of_many(reasons: Sequence[Reason]) -> Reason:
     """``ok`` where any GPU is, else the reason that most of them have (the first such). A record without
     any GPU is of a job that has some, in words that nobody understands: ``unmapped``."""
-    reasons = [gpu.reason for gpu in gpus]
     if not reasons:
         return "unmapped"
     if "ok" in reasons:

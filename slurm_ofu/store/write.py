@@ -189,7 +189,7 @@ class SqliteStore:
         run_id = self._run_id(opened, record)
         present, stored = stored_quality(opened, run_id, record.node_name)
         rows = node_rows(run_id, record)
-        if stored is None or rows.quality >= stored:
+        if stored is None or rows.quality > stored:
             if present:
                 opened.execute(DELETE_NODE, (run_id, record.node_name))  # with its GPUs and quarter hours
             _insert_node(opened, rows)

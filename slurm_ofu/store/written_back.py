@@ -6,7 +6,6 @@ Only the run of a job id's last row is: Slurm shows that one, and no other can b
 """
 
 import os
-import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,9 +14,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from slurm_ofu.errors import StoreBusy, StoreError, StoreMissing
-from slurm_ofu.store.connection import connection, translated, user_version, wait_until
 from slurm_ofu.store.lock import lock_path, writers_lock
-from slurm_ofu.store.schema import SCHEMA_VERSION
+from slurm_ofu.store.opened import opened_at, transaction_at
 
 Status = Literal["written", "left_alone", "superseded", "failed"]
 
@@ -102,30 +100,30 @@ class WriteBackQueue:
 
     def due(self, when: Window, most: int) -> list[DueRun]:
         """The runs that are due, the latest first, at most so many."""
-        with self._opened() as opened:
+        with opened_at(self.path, self.wait_seconds) as opened:
             rows = opened.execute(_DUE_RUNS, {**_asked(when), "most": most}).fetchall()
         return [_due_run(row) for row in rows]
 
     def count_due(self, when: Window) -> int:
         """How many are due."""
-        with self._opened() as opened:
+        with opened_at(self.path, self.wait_seconds) as opened:
             return int(opened.execute(_COUNT_DUE, _asked(when)).fetchone()[0])
 
     def written_since(self, epoch_s: float) -> int:
         """How many jobs Slurm's accounting was asked to change since then."""
-        with self._opened() as opened:
+        with opened_at(self.path, self.wait_seconds) as opened:
             return int(opened.execute(_WRITTEN_SINCE, (epoch_s,)).fetchone()[0])
 
     def record(self, attempts: Sequence[Attempt], as_of_epoch_s: float) -> None:
         """Note what became of runs. ``as_of_epoch_s``: before their figures were read, so that whatever is
         said of them since makes them due again."""
         rows = [_row(attempt, as_of_epoch_s) for attempt in attempts]
-        with self._transaction() as opened:
+        with transaction_at(self.path, self.wait_seconds) as opened:
             opened.executemany(_RECORD, rows)
 
     def unchanged(self, run_ids: Sequence[int], as_of_epoch_s: float) -> None:
         """Note that what has been said of these runs since leaves their token as it is."""
-        with self._transaction() as opened:
+        with transaction_at(self.path, self.wait_seconds) as opened:
             opened.executemany(_TOUCH, [(as_of_epoch_s, run_id) for run_id in run_ids])
 
     @contextmanager
@@ -150,30 +148,6 @@ class WriteBackQueue:
             raise StoreMissing(f"{self.path}: there is no accounting database (yet)") from None
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from error
-
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        """The database, of this version; opened for writing, since a dead writer's journal may lie there."""
-        deadline = time.monotonic() + self.wait_seconds
-        with translated(self.path), connection(self.path, "rw") as opened:
-            wait_until(opened, deadline)
-            version = user_version(opened)
-            if version != SCHEMA_VERSION:
-                known = f"has schema {version}, this slurm-ofu knows {SCHEMA_VERSION}"
-                raise StoreError(f"{self.path}: {known}: run ofu-admin init")
-            yield opened
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with writers_lock(self.path, time.monotonic() + self.wait_seconds), self._opened() as opened:
-            opened.execute("BEGIN IMMEDIATE")
-            try:
-                yield opened
-                opened.execute("COMMIT")
-            except BaseException:
-                if opened.in_transaction:
-                    opened.execute("ROLLBACK")
-                raise
 
 
 def pause_seconds(attempts: int) -> float | None:

@@ -25,16 +25,27 @@ class SamplerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuModel:
-    """One exact GPU model. ``reference_clock_mhz``: where the vendor's dense tensor peak holds."""
+    """One exact GPU model. ``reference_clock_mhz``: where the vendor's dense tensor peak holds.
+
+    Rates (FLOP per clock and SM) and peaks (TFLOP/s, the vendor's) are dense, by number format: ``fp16`` (and
+    BF16, with FP32 accumulation), ``tf32``, ``fp8``, ``int8``, ``fp4``, ``fp64``.
+    """
 
     name: str
     sm_count: int | None
     reference_clock_mhz: float
     max_clock_mhz: float | None
-    flop_per_clock_per_sm: float | None = None  # dense, 16-bit
-    peak_tflops: float | None = None  # dense, 16-bit, the vendor's
-    status: str = "site"
+    compute_capability: str | None = None
+    rates: Mapping[str, float] = field(default_factory=dict)
+    peaks: Mapping[str, float] = field(default_factory=dict)
+    calibrated: bool = True  # False: tensor pipes of half rate, whose full load nobody has measured
+    status: str = "site"  # verified, computed, unsure; site: of the configuration
     source: str = ""
+
+    @property
+    def peak_tflops(self) -> float | None:
+        """The dense 16-bit peak."""
+        return self.peaks.get("fp16")
 
 
 Authentication = Literal["munge", "key"]
