@@ -175,9 +175,9 @@ of these families, whose truth is known exactly:
 
 """
 TABLE = """
-`cycles` and `sampled` measure for 100 s with the default settings (a counter refreshed every 100 ms; ten clock
-readings at random instants of each 10 s), `scraped` for 20 minutes of an exporter that collects every 30 s.
-Bar and error are medians, in percentage points of OFU.
+`cycles` and `sampled` measure for 100 s with the default settings (a counter refreshed every 100 ms; ten
+clock readings at random instants of each 10 s), `scraped` for 20 minutes of an exporter that collects every
+30 s. Bar and error are medians, in percentage points of OFU.
 
 | estimator | family | truth within the bar, of 1,000 | half-width of the bar | error |
 |---|---|---|---|---|
@@ -185,10 +185,10 @@ Bar and error are medians, in percentage points of OFU.
 FOOT = """
 **What this says.** The bars of `cycles` and `sampled` hold, also for programs that are in step with the
 sampler: that is why the clock is read at random instants. The bar of `scraped` holds for programs that know
-nothing of the exporter's collections. In step with them, each reading of the clock finds the same phase of the
-program, and the spread of the readings does not show it: nothing in the samples could. Such a figure is as far
-off as the last column says, with a bar that is too small. It takes a period that divides the collection interval
-exactly, for the whole of the run; still, where it matters, take one of the other two.
+nothing of the exporter's collections. In step with them, each reading of the clock finds the same phase of
+the program, and the spread of the readings does not show it: nothing in the samples could. Such a figure is
+as far off as the last column says, with a bar that is too small. It takes a period that divides the
+collection interval exactly, for the whole of the run; still, where it matters, take one of the other two.
 
 Not in any bar: see 4.4 and 4.5 of [metric.md](metric.md).
 """
