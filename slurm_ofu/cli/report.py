@@ -10,7 +10,8 @@ import click
 from slurm_ofu import __version__
 from slurm_ofu.cli.asked import Shape, output_of, question_of, shape_of
 from slurm_ofu.cli.job_ids import asked_jobs
-from slurm_ofu.cli.options import OfuCommand, comma_lists, config_option
+from slurm_ofu.cli.options import OfuGroup, comma_lists, config_option
+from slurm_ofu.cli.report_tile import no_options_of, tile_command
 from slurm_ofu.config import load_config
 from slurm_ofu.protocols import UsageReader
 from slurm_ofu.reports.as_csv import as_csv, as_parsable
@@ -63,6 +64,7 @@ Examples
   ofu-report -P -n | cut -d'|' -f2          job ids, for the shell
   ofu-report --json | jq '.total.ofu_ratio'
   ofu-report --from-slurm -S now-7days      the same from sacct
+  ofu-report tile --help                    what padding costs one GEMM
 
 \b
 Times are Slurm's (local): YYYY-MM-DD[THH:MM[:SS]], MMDD, HH:MM, today, noon,
@@ -80,8 +82,27 @@ Exit codes
 """
 
 
-@click.command(
-    "ofu-report", cls=OfuCommand, help=HELP, context_settings={"help_option_names": ["-h", "--help"]}
+class ReportGroup(OfuGroup):
+    """Reports by options alone; a word without one is a command's name, or an error as it always was."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is named. Raises click.UsageError."""
+        if self.get_command(ctx, args[0]) is None:
+            plural = "" if len(args) == 1 else "s"
+            names = ", ".join(self.list_commands(ctx))
+            ctx.fail(f"Got unexpected extra argument{plural} ({' '.join(args)}): the only command is {names}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    "ofu-report",
+    cls=ReportGroup,
+    help=HELP,
+    invoke_without_command=True,
+    subcommand_metavar="[tile …]",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(
     "-j",
@@ -156,7 +177,10 @@ Exit codes
 )
 @config_option
 @click.version_option(__version__, "-V", "--version", prog_name="ofu-report")
+@click.pass_context
 def report(
+    ctx: click.Context,
+    /,
     config: str | None,
     json: bool,
     csv: bool,
@@ -167,12 +191,18 @@ def report(
     **asked: Any,
 ) -> None:
     """See HELP."""
+    if ctx.invoked_subcommand is not None:
+        no_options_of(ctx)
+        return
     output = output_of(json=json, csv=csv, parsable=parsable)
     now = datetime.now(timezone.utc)
     question = question_of(now=now, **asked)
     shape = shape_of(output=output, colour=colour, header=not noheader)
     text = answer(_reader(load_config(config), from_slurm=from_slurm), question, shape, now)
     click.echo(text, nl=False, color=shape.colour)
+
+
+report.add_command(tile_command)
 
 
 def _reader(config: Config, *, from_slurm: bool) -> UsageReader:

@@ -6,18 +6,16 @@ multiplied too. Of the work that OFU counts, the GEMM's own is M·N·K over the 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
-from slurm_ofu.figures.kernel_names import KernelTile
-from slurm_ofu.figures.known_tiles import KnownTiles, Tile
+from slurm_ofu.figures.known_tiles import NARROW_SIDE, KnownTiles
+from slurm_ofu.figures.tile_names import KernelTile, Tile
 
 #: How a tile is known: it was said; a kernel's name says it; a library was seen to take it for such GEMMs;
 #: it is inferred from what was seen elsewhere. The last two are guesses: libraries choose by shape.
 Basis = Literal["given", "kernel", "seen", "inferred"]
 #: One of the possible tiles: said or named; the usual one of large GEMMs; another one that was seen.
 Role = Literal["given", "kernel", "usual", "other"]
-
-NARROW_SIDE: Final = 64  # up to here libraries take tiles with a side of 8, 16 or 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +50,7 @@ class TileAnswer:
     basis: Basis
     cases: tuple[TileCase, ...]
     ofu_ratio: float | None = None
+    known: tuple[KnownTiles, ...] = ()  # what a guess rests on
 
     @property
     def is_guess(self) -> bool:
@@ -127,7 +126,7 @@ def by_known_tiles(gemm: Gemm, known: Sequence[KnownTiles], ofu_ratio: float | N
         if tile not in done
     ]
     basis: Basis = "seen" if all(row.status == "seen" for row in known) else "inferred"
-    return TileAnswer(gemm=gemm, basis=basis, cases=tuple(cases), ofu_ratio=ofu_ratio)
+    return TileAnswer(gemm=gemm, basis=basis, cases=tuple(cases), ofu_ratio=ofu_ratio, known=tuple(known))
 
 
 def waves(case: TileCase, sm_count: int) -> Waves:
