@@ -25,7 +25,9 @@ class CounterSource(Protocol):
     Laws. A figure is a finite number or ``None``, and a ``None`` tensor figure carries a fault or is
     ``waiting``; then it carries no cycles either.
     ``read`` never raises for a sick GPU: the fault says what happened, and the other GPUs go on.
-    ``since_ns`` of a reading equals ``taken_ns`` of the last good reading of that GPU.
+    ``since_ns`` of a reading equals ``taken_ns`` of the last good reading of that GPU; it is ``None`` where
+    its figures begin: at first, and after faults or waits whose time no figure can cover. A source whose
+    figures others pace may put it later, where time before it was lost; earlier never: no time counts twice.
     After ``close`` no GPU handle and no device file stays open.
     """
 
@@ -40,7 +42,8 @@ class CounterSource(Protocol):
         """Every GPU that this source sees, in its own order."""
 
     def choice(self, device: DeviceIdentity) -> SourceChoice:
-        """Which source speaks for a GPU; settled once, when it is first asked for or read."""
+        """Which source speaks for a GPU that will be read; where there are several to choose from, its first
+        readings settle it."""
 
     def read(self, device: DeviceIdentity) -> Reading:
         """The counters of one GPU now, ratios over the time since its last good reading."""

@@ -1,5 +1,7 @@
 """The ``cycles`` estimator: cumulative hardware counters, no sampled clock (metric.md 3.1).
 
+A GPU whose clock stands still has no elapsed cycles, and no active ones: 0 of 0 is an activity of 0.
+
 The counters' scale (per SM, or summed over the SMs) is not documented, so it is found from what they
 say: elapsed SM cycles against the clock. Whatever does not fit is not used.
 """
@@ -8,10 +10,14 @@ from dataclasses import dataclass
 
 from slurm_ofu.values import Interval, Reading
 
+#: The two counters are not read at the very same instant.
+SKEW = 0.01
+
 
 @dataclass(slots=True)
 class CycleCounter:
-    """Turns cumulative counters into intervals. A decrease is a reset: that interval is dropped."""
+    """Turns cumulative counters into intervals. A decrease is a reset, and so are more active cycles than
+    elapsed ones (counters that passed their old values meanwhile): that interval is dropped."""
 
     taken_ns: int | None = None
     sm_cycles: float = 0.0
@@ -35,14 +41,14 @@ class CycleCounter:
         if start_ns is None or reading.taken_ns <= start_ns:
             return None
         sm_delta, mma_delta = self.sm_cycles - sm_before, self.mma_cycles - mma_before
-        if sm_delta < 0 or mma_delta < 0:
+        if sm_delta < 0 or not 0 <= mma_delta <= sm_delta * (1 + SKEW):
             self.reset_count += 1
             return None
         self.sm_megacycles = sm_delta / 1e6
         return Interval(
             start_ns=start_ns,
             end_ns=reading.taken_ns,
-            tensor_active_ratio=mma_delta / sm_delta if sm_delta > 0 else 0.0,
+            tensor_active_ratio=min(1.0, mma_delta / sm_delta) if sm_delta > 0 else 0.0,
             tensor_megacycles=mma_delta / 1e6,
         )
 

@@ -3,7 +3,8 @@
 SLURM_JOB_GPUS counts in the order of the node's Slurm device list: neither minor numbers nor NVML's indices.
 The first rule that has something to say about a position decides it, also where it decides "unmapped":
 
-1. a full UUID in CUDA_VISIBLE_DEVICES (Slurm 25.11 and later can write them; MIG slices have long been so),
+1. a full UUID in CUDA_VISIBLE_DEVICES (Slurm 25.11 and later can write them; MIG slices have long been so,
+   and where slices are numbered together with GPUs nothing else but the site's map tells them),
 2. the site's own map,
 3. the File= lines of gres.conf,
 4. AutoDetect, where every order that it may have used is the same,
@@ -23,6 +24,8 @@ MinorOf = Callable[[str], int | None]
 # Slurm allows 1024 devices with files on a node.
 _POSITIONS = 1024
 _POSITION = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
+# How drivers before R470 name a MIG slice: its GPU, GPU instance, compute instance.
+_OLD_SLICE = re.compile(r"mig-(gpu-[0-9a-f-]+)/([0-9]{1,4})/([0-9]{1,4})")
 _DEVICE_FILE = re.compile(r"/dev/nvidia([0-9]{1,6})")
 _PCI = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.([0-9a-f]))?", re.IGNORECASE)
 
@@ -100,13 +103,27 @@ def _is_uuid(name: str) -> bool:
 def _by_uuid(position: int, name: str, devices: tuple[DeviceIdentity, ...]) -> Assignment:
     """Rule 1. As for CUDA, the beginning of a UUID will do where it fits one GPU only; not for MIG slices."""
     wanted = name.lower()
-    is_mig = wanted.startswith("mig-")
     exact = [device for device in devices if device.uuid.lower() == wanted]
-    may_begin = not is_mig and len(wanted) > len("gpu-")
+    if wanted.startswith("mig-"):
+        # A slice's parent GPU is not the slice: its counters include the other slices' jobs.
+        found = exact or _by_instance(wanted, devices)
+        return _decided(position, found, "cuda_uuid", f"mig: no single slice seen here is {name}")
+    may_begin = len(wanted) > len("gpu-")
     longer = [device for device in devices if may_begin and device.uuid.lower().startswith(wanted)]
-    # A slice's parent GPU is not the slice: its counters include the other slices' jobs.
-    absent = f"mig: {name} is a MIG slice, not a GPU" if is_mig else f"no single GPU here has the UUID {name}"
-    return _decided(position, exact or longer, "cuda_uuid", absent)
+    return _decided(position, exact or longer, "cuda_uuid", f"no single GPU here has the UUID {name}")
+
+
+def _by_instance(wanted: str, devices: tuple[DeviceIdentity, ...]) -> list[DeviceIdentity]:
+    """The slices of a GPU instance, by a slice's old three-part name: several where it has several compute
+    instances, which NVML's UUIDs do not tell apart."""
+    match = _OLD_SLICE.fullmatch(wanted)
+    return [
+        device
+        for device in devices
+        if match is not None
+        and device.gpu_instance_id == int(match[2])
+        and (device.parent_uuid or "").lower() == match[1]
+    ]
 
 
 def _by_node(position: int, node: _Node) -> Assignment:

@@ -34,7 +34,7 @@ class DeviceIdentity:
     sm_share_ratio: float = 1.0  # of a MIG slice: its SMs by those of the whole GPU
     mig_profile: str | None = None  # of a MIG slice, as in 1g.10gb; for people only
     parent_uuid: str | None = None  # of a MIG slice: its GPU's
-    gpu_instance_id: int | None = None  # of a MIG slice, by NVML
+    gpu_instance_id: int | None = None  # of a MIG slice that is all of its GPU instance, by NVML
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,18 +10,30 @@ from slurm_ofu.values import DeviceIdentity, Reading
 RATIOS = ("tensor_active_ratio", "sm_active_ratio", "dram_active_ratio", "utilisation_ratio")
 
 
-def broken_laws(source: CounterSource, advance: Callable[[float], None], *, rounds: int = 6) -> list[str]:
-    """Read every GPU again and again; ``advance`` lets so many seconds go by."""
+def broken_laws(
+    source: CounterSource, advance: Callable[[float], None], *, rounds: int = 6, has_gaps: bool = False
+) -> list[str]:
+    """Read every GPU again and again; ``advance`` lets so many seconds go by. ``has_gaps``: its figures are
+    of stretches that others have set, between which time may be lost."""
     good_ns: dict[int, int] = {}
+    broken_off: set[int] = set()  # by faults or waits
     broken = []
     for number in range(rounds):
         advance(max(source.min_interval_seconds, 0.05) * 3)
         for device in source.devices():
             reading = source.read(device)
             where = f"round {number}, GPU {device.index}: {reading}"
-            broken += [f"{law} ({where})" for law in _of_reading(reading, good_ns.get(device.index))]
+            began = reading.since_ns is None and reading.fault is None and device.index in broken_off
+            before = None if began else good_ns.get(device.index)
+            if has_gaps and reading.since_ns is not None and reading.since_ns > (before or 0):
+                before = reading.since_ns
+            if has_gaps and reading.since_ns is None and reading.fault is None:
+                before = None
+            broken += [f"{law} ({where})" for law in _of_reading(reading, before)]
+            good = reading.fault is None and not reading.waiting
+            (broken_off.discard if good else broken_off.add)(device.index)
             broken += _of_clock(source, device)
-            if reading.fault is None and not reading.waiting:
+            if good:
                 good_ns[device.index] = reading.taken_ns
     source.close()
     source.close()
@@ -41,7 +53,8 @@ def _of_reading(reading: Reading, good_ns: int | None) -> list[str]:
         ),
         "who waits has no fault and no cycles": not reading.waiting
         or (reading.fault, reading.sm_cycles, reading.mma_cycles) == (None, None, None),
-        "since_ns is the last good reading's taken_ns": reading.since_ns == good_ns,
+        "since_ns is the last good reading's taken_ns, or figures begin after faults": reading.since_ns
+        == good_ns,
         "time goes on": first or reading.taken_ns > (reading.since_ns or 0),
     }
     return [law for law, holds in laws.items() if not holds]

@@ -14,7 +14,7 @@ from slurm_ofu.values import DeviceIdentity, SamplerConfig
 from tests.counters.conftest import Stage
 from tests.counters.laws import broken_laws
 from tests.samples.fake_clock import BURSTY, STEADY
-from tests.standins.nvml_standin import Fault, Gpu, Scenario, Segment
+from tests.standins.nvml_standin import Fault, Gpu, Scenario, Segment, Slice
 
 pytestmark = pytest.mark.contract
 
@@ -64,12 +64,24 @@ def test_replay() -> None:
     assert [] == broken_laws(ReplaySource(devices, rows, now_ns=now), now.advance, rounds=200)
 
 
+SPLIT = replace(
+    BUSY,
+    mig="on",
+    slices=(
+        Slice(segments=BUSY.segments, slice_uuid="MIG-a", mig_index=0, gpu_instance=7),
+        Slice(segments=BUSY.segments, slice_uuid="MIG-b", mig_index=2, gpu_instance=1, compute_slices=2),
+    ),
+)
+IDLE = replace(BUSY, segments=(Segment(seconds=4, sm_clock_mhz=345, gated=True), *BUSY.segments))
 NVML: dict[str, Scenario] = {
     "cycles": Scenario(gpus=(BUSY, replace(BUSY, origin_s=0.4, counters_summed_over_sms=True))),
     "sampled": Scenario(gpus=(replace(BUSY, counters="absent"), BUSY)),
     "difference": Scenario(gpus=(replace(BUSY, counters="difference"),)),
     "no GPM on one": Scenario(gpus=(replace(BUSY, gpm=False), BUSY)),
     "MIG": Scenario(gpus=(replace(BUSY, mig="on"), BUSY)),
+    "MIG slices": Scenario(gpus=(SPLIT, BUSY)),
+    "slices are lost": Scenario(gpus=(replace(SPLIT, lost_at_s=1001.0), BUSY)),
+    "the clock stands still": Scenario(gpus=(IDLE, replace(IDLE, counters="absent"))),
     "one is lost": Scenario(gpus=(replace(BUSY, lost_at_s=1001.0), BUSY)),
     "one was lost": Scenario(gpus=(replace(BUSY, lost_at_s=0.0), BUSY)),
     "resets": Scenario(gpus=(replace(BUSY, reset_at_s=(1000.5, 1001.0)),)),
@@ -101,6 +113,14 @@ NVML: dict[str, Scenario] = {
 def test_nvml(stage: Stage, name: str) -> None:
     """The NVML source obeys the laws, whatever the driver answers."""
     assert [[]] == stage.play(NVML[name], ["laws"])
+
+
+@pytest.mark.parametrize("cured", [True, False])
+def test_nvml_opened_anew(stage: Stage, cured: bool) -> None:
+    """The NVML source obeys the laws where all fails until NVML is opened anew, and where that is no help."""
+    faults = (Fault(function="nvml*", error=999, from_s=1035.0, cured_by_init=cured),)
+    scenario = Scenario(gpus=(BUSY, SPLIT), faults=faults)
+    assert [[]] == stage.play(scenario, ["laws", 30, 9.0])
 
 
 @pytest.mark.parametrize("variant", ["no_gpm", "old_names"])

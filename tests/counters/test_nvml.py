@@ -158,6 +158,44 @@ def test_a_bad_start_does_not_cost_the_cycles(stage: Stage, fault: dict[str, Any
     assert ONE.counters(0, START_S + 2).mma_cycles_active == pytest.approx(good["mma_cycles"])
 
 
+def test_an_idle_gpu_whose_clock_stands_still(stage: Stage) -> None:
+    """No cycle elapses, so every gauge is 0/0: that is an activity of 0, once the counters stood still."""
+    still = Segment(seconds=1000, sm_clock_mhz=345, gated=True)
+    gpu = replace(STEADY, segments=(replace(STEADY.segments[0], seconds=40), still), origin_s=START_S)
+    lengths = [10.0] * 6
+    script = [READ, *(part for length in lengths for part in (step(length), READ)), step(0.5), READ]
+    answers = stage.play(Scenario(gpus=(gpu,)), *script)
+    *its, soon = readings(answers)
+    assert [None, 0.5, 0.5, 0.5, 0.5, 0, 0] == [one["tensor_active_ratio"] for one in its]
+    assert [None] * 7 == [one["fault"] for one in its]
+    assert "source_lost" == soon["fault"]  # too soon after the last one to tell: nothing was refreshed?
+    summed = retimed(answers[:-1], lengths)
+    assert ("cycles", "ok", 50.0, near(15.0)) == (
+        summed.estimator,
+        summed.reason,
+        summed.covered_seconds,
+        summed.tensor_ref_seconds,
+    )
+
+
+def test_a_gpu_that_was_idle_from_the_start(stage: Stage) -> None:
+    """Counters must be seen twice before they are known to stand still; then the time before counts too."""
+    gpu = replace(STEADY, segments=(Segment(seconds=1000, sm_clock_mhz=345, gated=True),))
+    first, second, third = readings(stage.play(Scenario(gpus=(gpu,)), READ, step(10), READ, step(10), READ))
+    assert [(None, None), ("source_lost", None), (None, 0)] == [
+        (one["fault"], one["tensor_active_ratio"]) for one in (first, second, third)
+    ]
+    assert first["taken_ns"] == third["since_ns"]
+
+
+def test_gauges_that_are_missing_are_no_idleness(stage: Stage) -> None:
+    """Counters that stand still do not make 0 of a gauge whose own return code is an error."""
+    gpu = replace(STEADY, segments=(Segment(seconds=1000, sm_clock_mhz=345, gated=True),))
+    scenario = Scenario(gpus=(gpu,), faults=(Fault(function="nvmlGpmMetricsGet", metric=5, error=3),))
+    its = readings(stage.play(scenario, READ, *[step(10), READ] * 3))
+    assert ["source_lost"] * 3 == [one["fault"] for one in its[1:]]
+
+
 # --------------------------------------------------------------- what goes wrong
 
 
@@ -223,6 +261,14 @@ def test_a_driver_without_gpm_has_no_source(stage_of: Callable[[str], Stage]) ->
     """A library without the GPM functions: no_source."""
     its = readings(stage_of("no_gpm").play(ONE, READ, step(1), READ))
     assert ["no_source"] * 2 == [one["fault"] for one in its]
+
+
+def test_sampling_that_is_not_supported_is_asked_once(stage: Stage) -> None:
+    """C20: a GPU that says yes to GPM and no to a sample has no source; it is asked once."""
+    scenario = Scenario(gpus=(NASTY, NASTY), faults=(Fault(function="nvmlGpmSampleGet", device=0, error=3),))
+    its = readings(stage.play(scenario, READ, step(1), READ, ["read", 1]))
+    assert ["no_source", "no_source", None] == [one["fault"] for one in its]
+    assert 2 == stage.calls()["nvmlGpmSampleGet"]
 
 
 def test_a_passing_trouble_is_no_missing_gpm(stage: Stage) -> None:

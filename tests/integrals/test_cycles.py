@@ -44,6 +44,24 @@ def test_a_decrease_is_a_reset(sm: float, mma: float) -> None:
     )
 
 
+def test_more_active_than_elapsed_cycles_are_a_reset() -> None:
+    """Counters that restarted and passed their old values again are known by what cannot be."""
+    counter, found = advanced(counted(10, 1e10, 1e9), counted(20, 1.1e10, 3e9), counted(30, 3.1e10, 4e9))
+    assert (1, None) == (counter.reset_count, found[1])
+    assert found[2] is not None
+    assert 0.05 == found[2].tensor_active_ratio
+
+
+def test_an_activity_is_never_above_one() -> None:
+    """The counters are not read at the very same instant: a little more than all of the cycles is all."""
+    counter, (_, found) = advanced(counted(10, 1e10, 1e9), counted(20, 2e10, 1.1005e10))
+    assert (0, 1.0, 10005.0) == (
+        counter.reset_count,
+        found and found.tensor_active_ratio,
+        found and found.tensor_megacycles,
+    )
+
+
 def test_a_missing_counter_makes_one_long_interval() -> None:
     """A tick without counters loses nothing: the next one spans both."""
     _, found = advanced(counted(10, 0.0, 0.0), counted(20, None, 1e9), counted(30, 4e10, 2e10))

@@ -185,8 +185,67 @@ def test_mig_position_never_indexes_nvml() -> None:
             assert [None] == indices(run((5,), two, gres, cuda=cuda, count=8))
 
 
+def slice_of(parent: DeviceIdentity, index: int, instance: int, uuid: str) -> DeviceIdentity:
+    """A MIG slice as the counter source lists it, after all GPUs."""
+    return DeviceIdentity(index=index, uuid=uuid, parent_uuid=parent.uuid, gpu_instance_id=instance)
+
+
+#: One plain GPU, and one split in four: two of the slices share a GPU instance.
+MIXED = (
+    *gpus(0, 1),
+    slice_of(PLAIN[1], 2, 9, "MIG-265a219d-a49f-578a-825d-222c72699c16"),
+    slice_of(PLAIN[1], 3, 13, "MIG-5c2a8f4c-0f5e-5d0b-a3f4-0c1b9ad3d001"),
+    slice_of(PLAIN[1], 4, 2, "MIG-5c2a8f4c-0f5e-5d0b-a3f4-0c1b9ad3d002"),
+    slice_of(PLAIN[1], 5, 2, "MIG-5c2a8f4c-0f5e-5d0b-a3f4-0c1b9ad3d003"),
+)
+
+
+@pytest.mark.parametrize(
+    ("positions", "cuda", "expected"),
+    [
+        ((0,), "MIG-265a219d-a49f-578a-825d-222c72699c16", [2]),
+        ((3,), "mig-265A219D-a49f-578a-825d-222c72699c16", [2]),
+        # Several, in the order of the variable, not of the positions.
+        (
+            (5, 2),
+            "MIG-5c2a8f4c-0f5e-5d0b-a3f4-0c1b9ad3d001,MIG-265a219d-a49f-578a-825d-222c72699c16",
+            [3, 2],
+        ),
+        # The old three-part name: GPU, GPU instance, compute instance.
+        ((1,), "MIG-GPU-1aaa-bbbb/9/0", [2]),
+        ((1,), "MIG-GPU-1AAA-BBBB/13/0", [3]),
+        # Two compute instances in one GPU instance: which of them is 0, NVML's UUIDs do not say.
+        ((1,), "MIG-GPU-1aaa-bbbb/2/0", [None]),
+        ((1,), "MIG-GPU-0aaa-bbbb/9/0", [None]),
+        ((1,), "MIG-GPU-1aaa-bbbb/9", [None]),
+        ((1,), "MIG-265a219d", [None]),
+        ((1,), "MIG-", [None]),
+        # A plain GPU of a mixed node by its UUID; by number nothing says which it is.
+        ((0, 3), "GPU-0aaa-bbbb,MIG-265a219d-a49f-578a-825d-222c72699c16", [0, 2]),
+        ((0, 3), "0,MIG-265a219d-a49f-578a-825d-222c72699c16", [None, 2]),
+    ],
+)
+def test_slices_by_their_names(positions: tuple[int, ...], cuda: str, expected: list[int | None]) -> None:
+    """C29: a MIG slice is found by its UUID or old three-part name, whatever its position; never a GPU."""
+    assert expected == indices(run(positions, MIXED, NVML, cuda=cuda, count=5))
+
+
+@pytest.mark.parametrize("gres", [NVML, NOTHING_KNOWN, NodeGres(autodetect="full")])
+def test_slices_by_number_are_unmapped(gres: NodeGres) -> None:
+    """C30: where slices are among the devices Slurm numbers those: no number says which device it is."""
+    assert [None] * 5 == indices(run((0, 1, 2, 3, 4), MIXED, gres, cuda="0,1,2,3,4", count=5))
+
+
+def test_the_sites_map_and_gres_conf_hold_beside_slices() -> None:
+    """A site's map may name a slice by its UUID; a plain GPU's own file in gres.conf is still its minor."""
+    gres = NodeGres(files=("/dev/nvidia0", "/dev/nvidia1,/dev/nvidia-caps/nvidia-cap12"))
+    named = {1: "MIG-265a219d-a49f-578a-825d-222c72699c16"}
+    assert [0, None] == indices(run((0, 1), MIXED, gres, cuda="0,1", count=2))
+    assert [0, 2] == indices(run((0, 1), MIXED, gres, cuda="0,1", gpu_map=named, count=2))
+
+
 def test_mig_device_that_is_seen_is_taken() -> None:
-    """A MIG slice that the counter source lists by its UUID is a device like another."""
+    """Old drivers' UUID of a slice is its three-part name: a device like another."""
     slice_ = gpu(2, None, uuid="MIG-GPU-6e19195c/3/0")
     assert [2] == indices(run((0,), (*gpus(0, 1), slice_), files(0), cuda="MIG-GPU-6e19195c/3/0"))
 

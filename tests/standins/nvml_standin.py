@@ -13,7 +13,7 @@ import subprocess
 import uuid
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError, distribution
 from itertools import accumulate
 from pathlib import Path
@@ -36,7 +36,7 @@ VARIANTS = {
 PLAIN_GPU_KEYS = (
     *("name", "mig", "counters", "counter_scale", "counter_base", "max_clock_mhz", "clock_step_mhz"),
     *("architecture", "memory_total_bytes", "memory_reserved_bytes", "unknown_metric_error"),
-    *("refresh_seconds", "origin_s", "lost_at_s", "device"),
+    *("refresh_seconds", "origin_s", "lost_at_s", "device", "mig_monitor", "mig_slots", "mig_sms"),
 )
 
 
@@ -125,6 +125,7 @@ class Segment:
     utilisation_ratio: float = 0.0
     memory_used_bytes: int = 0
     throttle_reasons: int = 0
+    gated: bool = False  # no cycle elapses, whatever a reading of the clock says
 
     def __post_init__(self) -> None:
         if nanoseconds(self.seconds) <= 0 or self.sm_clock_mhz <= 0:
@@ -132,8 +133,38 @@ class Segment:
 
     def line(self) -> str:
         """Its part of the scenario file."""
-        options = (f"{field.name}={getattr(self, field.name)}" for field in fields(self)[1:])
-        return " ".join(("segment", str(self.seconds), *options))
+        options = (f"{field.name}={getattr(self, field.name)}" for field in fields(self)[1:-1])
+        return " ".join(("segment", str(self.seconds), *options, *(["gated"] if self.gated else [])))
+
+    @property
+    def cycling_mhz(self) -> float:
+        """1e6 SM cycles that elapse in a second."""
+        return 0.0 if self.gated else self.sm_clock_mhz
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """A MIG device of a GPU. Its segments hang on its GPU's origin; their clocks should be its GPU's."""
+
+    segments: tuple[Segment, ...]
+    slice_uuid: str
+    mig_index: int
+    gpu_instance: int
+    profile: str = "1g.10gb"
+    sms: int = 16
+    compute_instance: int = 0
+    gpu_slices: int = 1
+    compute_slices: int = 1
+    counters: str = "absent"
+    slice_utilisation: int = 0  # 1: as later drivers tell it
+    memory_total_bytes: int = 10_000_000_000
+    memory_reserved_bytes: int = 50_000_000
+
+    def lines(self) -> list[str]:
+        """Its part of the scenario file."""
+        keys = {field.name: getattr(self, field.name) for field in fields(self)[2:]}
+        lines = ["slice", f"uuid {self.slice_uuid}", *(f"{key} {value}" for key, value in keys.items())]
+        return [*lines, *(segment.line() for segment in self.segments)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +189,10 @@ class Gpu:
     memory_reserved_bytes: int = 524_288_000
     gpm: bool = True
     mig: str = "off"
+    mig_monitor: int = 0
+    mig_slots: int = 7
+    mig_sms: int = 132
+    slices: tuple[Slice, ...] = ()  # of a GPU whose `mig` is on
     counters: str = "absolute"
     counters_summed_over_sms: bool = False
     counter_base: float = 0.0
@@ -187,7 +222,8 @@ class Gpu:
         keys["gpm"] = int(self.gpm)
         lines = ["gpu", *(f"{key} {value}" for key, value in keys.items() if value is not None)]
         lines += [f"reset_at_s {at_s}" for at_s in self.reset_at_s]
-        return [*lines, *(segment.line() for segment in self.segments)]
+        lines += [segment.line() for segment in self.segments]
+        return [*lines, *(line for its in self.slices for line in its.lines())]
 
     def seconds_in_segments(self, start_s: float, end_s: float) -> tuple[float, ...]:
         """How long each segment holds between two instants, exact to the nanosecond."""
@@ -224,6 +260,7 @@ class Fault:
     device: int | None = None
     from_s: float | None = None
     until_s: float | None = None
+    skip: int | None = None
     error: int | None = None
     delay_us: float | None = None
     metric: int | None = None
@@ -292,14 +329,20 @@ class Scenario:
     def uuid(self, gpu: int) -> str:
         return self.gpus[gpu].uuid(gpu)
 
+    def slice_truth(self, gpu: int, place: int, start_s: float, end_s: float) -> Truth:
+        """The same of the GPU's slice at that place, relative to the slice's own SMs."""
+        whole = self.gpus[gpu]
+        alone = replace(whole, segments=whole.slices[place].segments, slices=())
+        return Scenario(gpus=(alone,)).truth(0, start_s, end_s)
+
     def truth(self, gpu: int, start_s: float, end_s: float) -> Truth:
         """The exact integrals over [start_s, end_s] of CLOCK_BOOTTIME; start_s must lie before end_s."""
         if nanoseconds(end_s) <= nanoseconds(start_s):
             raise StandInError(f"no time lies between {start_s} and {end_s}")
         total = _integrator(self.gpus[gpu], start_s, end_s)
         seconds = total(lambda segment: 1.0)
-        megacycles = total(lambda segment: segment.sm_clock_mhz)
-        tensor = total(lambda segment: segment.tensor_ratio * segment.sm_clock_mhz)
+        megacycles = total(lambda segment: segment.cycling_mhz)
+        tensor = total(lambda segment: segment.tensor_ratio * segment.cycling_mhz)
         reference = self.gpus[gpu].reference_clock_mhz
         return Truth(
             seconds=seconds,
@@ -307,7 +350,7 @@ class Scenario:
             tensor_ref_seconds=tensor / reference,
             tpa_time_weighted=total(lambda segment: segment.tensor_ratio) / seconds,
             tpa_cycle_weighted=tensor / megacycles,
-            sm_active=total(lambda segment: segment.sm_active_ratio * segment.sm_clock_mhz) / megacycles,
+            sm_active=total(lambda segment: segment.sm_active_ratio * segment.cycling_mhz) / megacycles,
             sm_active_time_weighted=total(lambda segment: segment.sm_active_ratio) / seconds,
             dram_active=total(lambda segment: segment.dram_active_ratio) / seconds,
             utilisation=total(lambda segment: segment.utilisation_ratio) / seconds,
@@ -320,9 +363,9 @@ class Scenario:
         device = self.gpus[gpu]
         total = _integrator(device, max((at for at in device.reset_at_s if at <= at_s), default=0.0), at_s)
         cycles = (
-            total(lambda segment: segment.sm_clock_mhz),
-            total(lambda segment: segment.sm_active_ratio * segment.sm_clock_mhz),
-            total(lambda segment: segment.tensor_ratio * segment.sm_clock_mhz),
+            total(lambda segment: segment.cycling_mhz),
+            total(lambda segment: segment.sm_active_ratio * segment.cycling_mhz),
+            total(lambda segment: segment.tensor_ratio * segment.cycling_mhz),
         )
         elapsed, active, mma = (device.counter_base + 1e6 * device.counter_scale * each for each in cycles)
         energy = 1e3 * total(lambda segment: segment.power_watts)

@@ -24,6 +24,7 @@ from tests.standins.nvml_standin import (
     Gpu,
     Scenario,
     Segment,
+    Slice,
     StandInError,
     build,
     declared_functions,
@@ -471,6 +472,119 @@ def course_poison(nv: Any, control: Control) -> object:
 def test_invalid_results_are_poisoned(node: Node) -> None:
     """What a failed call leaves behind is absurd, so that using it shows."""
     assert node.play(Scenario(gpus=(STEADY,)), course_poison) == [2, 0xDEADBEEF]
+
+
+# ---- MIG ---------------------------------------------------------------------------------------
+
+SPLIT = replace(
+    NASTY,
+    mig="on",
+    slices=(
+        Slice(segments=NASTY.segments, slice_uuid="MIG-a", mig_index=1, gpu_instance=9),
+        Slice(
+            segments=STEADY.segments,
+            slice_uuid="MIG-b",
+            mig_index=4,
+            gpu_instance=2,
+            compute_instance=1,
+            profile="1c.3g.40gb",
+            sms=20,
+            gpu_slices=3,
+        ),
+    ),
+)
+
+
+def course_slices(nv: Any, control: Control) -> object:
+    gpu = first_gpu(nv)
+    holes = [error_of(nv, partial(nv.nvmlDeviceGetMigDeviceHandleByIndex, gpu, slot)) for slot in range(8)]
+    own = nv.nvmlDeviceGetMigDeviceHandleByIndex(gpu, 4)
+    attributes = nv.nvmlDeviceGetAttributes_v2(own)
+    others = (nv.nvmlDeviceGetPowerUsage, nv.nvmlDeviceGetNumGpuCores, nv.nvmlGpmQueryDeviceSupport)
+    return {
+        "counts": [nv.nvmlDeviceGetCount(), nv.nvmlDeviceGetMaxMigDeviceCount(gpu)],
+        "holes": holes,
+        "name": nv.nvmlDeviceGetName(own),
+        "ids": [nv.nvmlDeviceGetGpuInstanceId(own), nv.nvmlDeviceGetComputeInstanceId(own)],
+        "is_slice": [nv.nvmlDeviceIsMigDeviceHandle(each).value for each in (gpu, own)],
+        "sms": attributes.multiprocessorCount,
+        "slices": [attributes.computeInstanceSliceCount, attributes.gpuInstanceSliceCount],
+        "uuid": nv.nvmlDeviceGetUUID(nv.nvmlDeviceGetHandleByUUID("MIG-b")),
+        "refused": [error_of(nv, partial(call, own)) for call in others],
+        "of_the_whole": error_of(nv, lambda: nv.nvmlDeviceGetGpuInstanceId(gpu)),
+        "largest": nv.nvmlDeviceGetGpuInstanceProfileInfo(gpu, 4, 1).multiprocessorCount,
+    }
+
+
+def test_slices_sit_in_sparse_slots(node: Node) -> None:
+    """MIG devices are found by slot, with holes; their handles answer what is theirs and nothing else."""
+    assert {
+        "counts": [1, 7],
+        "holes": [6, 0, 6, 6, 0, 6, 6, 2],
+        "name": "NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb",
+        "ids": [2, 1],
+        "is_slice": [0, 1],
+        "sms": 20,
+        "slices": [1, 3],
+        "uuid": "MIG-b",
+        "refused": [3, 3, 3],
+        "of_the_whole": 3,
+        "largest": 132,
+    } == node.play(Scenario(gpus=(SPLIT,)), course_slices)
+
+
+def course_slice_metrics(nv: Any, control: Control) -> object:
+    gpu = first_gpu(nv)
+    pair = []
+    for at_s in (10.0, 17.5):
+        control.freeze(at_s)
+        pair.append(nv.nvmlGpmMigSampleGet(gpu, 9, nv.nvmlGpmSampleAlloc()))
+    return [
+        metrics(nv, pair[0], pair[1], (*GAUGES, 248)),
+        error_of(nv, lambda: nv.nvmlGpmMigSampleGet(gpu, 5, pair[0])),
+        error_of(nv, lambda: nv.nvmlGpmSampleGet(gpu, pair[0])),
+    ]
+
+
+def test_a_gpu_instance_is_sampled_through_its_gpu(node: Node) -> None:
+    """GPM of a GPU instance is that of its slice, without the cumulative ids; no other instance answers."""
+    scenario = Scenario(gpus=(SPLIT,))
+    values, unknown, whole = node.play(scenario, course_slice_metrics)
+    truth = scenario.slice_truth(0, 0, 10.0, 17.5)
+    for number in (2, 5, 10):
+        assert [0, pytest.approx(100 * getattr(truth, GAUGES[number]), rel=1e-9)] == values[str(number)]
+    assert (3, 2, 4) == (values["248"][0], unknown, whole)
+
+
+def test_the_whole_of_a_split_gpu_may_be_open_to_root(node: Node) -> None:
+    """With the capability for it, device-level GPM answers under MIG."""
+    scenario = Scenario(gpus=(replace(SPLIT, mig_monitor=1),))
+    assert 0 == node.play(scenario, course_slice_metrics)[2]
+
+
+def course_gated(nv: Any, control: Control) -> object:
+    gpu = first_gpu(nv)
+    older, newer = (sample_at(nv, control, gpu, at_s) for at_s in (10.0, 20.0))
+    return [nv.nvmlDeviceGetClockInfo(gpu, 1), metrics(nv, older, newer, (5, 248))]
+
+
+def test_a_gated_clock_makes_nothing_of_nothing(node: Node) -> None:
+    """Where the clock stands still no cycle elapses and gauges are 0/0; a reading of it still gives some."""
+    gated = replace(STEADY, segments=(Segment(seconds=1, sm_clock_mhz=345, gated=True),))
+    mhz, values = node.play(Scenario(gpus=(gated,)), course_gated)
+    assert (345, [0, 0.0]) == (mhz, values["248"])
+    assert math.isnan(values["5"][1])
+
+
+def course_second_call(nv: Any, control: Control) -> object:
+    gpu = first_gpu(nv)
+    return [error_of(nv, lambda: nv.nvmlDeviceGetPowerUsage(gpu)) for _ in range(3)]
+
+
+def test_faults_may_begin_after_some_calls(node: Node) -> None:
+    """`skip` lets the first calls of a function pass."""
+    faults = (Fault(function="nvmlDeviceGetPowerUsage", skip=2, error=999),)
+    assert [0, 0, 999] == node.play(Scenario(gpus=(STEADY,), faults=faults), course_second_call)
 
 
 # ---- bookkeeping -----------------------------------------------------------------------------

@@ -19,6 +19,7 @@
  *   fault FUNCTION [option ...]   FUNCTION is a shell pattern; nvmlShutdown lets go all the same; options:
  *       device=N                  only calls about GPU N (in MetricsGet: the second sample's)
  *       from_s=T until_s=T        only while from_s <= time < until_s
+ *       skip=N                    not the first N calls of the function
  *       error=CODE                answer CODE
  *       delay_us=N                answer that much later
  *       hang                      never answer; other threads go on
@@ -32,6 +33,9 @@
  *   architecture N   compute_capability MAJOR MINOR   memory_total_bytes N   memory_reserved_bytes N
  *   gpm 0|1                       0: QueryDeviceSupport says no, the rest NOT_SUPPORTED
  *   mig off|on|unsupported        on: device-level GPM is NO_PERMISSION; cores, utilisation NOT_SUPPORTED
+ *   mig_monitor 0|1               1: with MIG on the caller may read device-level GPM, as with the capability
+ *   mig_slots N                   how many slices there may be; GetMaxMigDeviceCount gives it where MIG is on
+ *   mig_sms N                     SMs of an instance over all of the GPU (profile 7_SLICE); 0: NOT_SUPPORTED
  *   counters absolute|difference|absent    what ids 248, 249, 250 give: the second sample's counter
  *                                 (cycles since boot), second minus first, or an unknown id
  *   counter_scale N               1: counters per SM; number of SMs: summed over them
@@ -47,6 +51,17 @@
  *   segment SECONDS [option ...]  one stretch of the period; what is not given is 0:
  *       sm_clock_mhz=F tensor_ratio=R sm_active_ratio=R dram_active_ratio=R utilisation_ratio=R
  *       power_watts=F memory_used_bytes=N throttle_reasons=MASK
+ *       gated                     the SM clock stands still, whatever a reading of it says: no cycle elapses
+ *
+ * `slice` after that starts a MIG device of the GPU above, with its own keys and segments; the rest is its GPU's:
+ *
+ *   uuid UUID   profile NAME (as in 1g.10gb)   mig_index N   gpu_instance N   compute_instance N   sms N
+ *   gpu_slices N   compute_slices N   counters absolute|difference|absent (absent unless told otherwise)
+ *   memory_total_bytes N   memory_reserved_bytes N   segment ...
+ *
+ * A MIG handle answers what a real H100 was seen to answer: name, UUID, memory, attributes and ids, with
+ * `slice_utilisation 1` utilisation as later drivers do; all else is NOT_SUPPORTED. Of a GPU instance with several compute instances, GPM gives the first one's
+ * activity. A fault about GPU N holds for its slices too.
  *
  * The control file holds at most one time line and any number of further `fault` lines:
  *
@@ -81,6 +96,7 @@
 #include <unistd.h>
 
 #define MAX_GPUS 64
+#define MAX_SLICES 64
 #define MAX_RESETS 16
 #define TEXT_BYTES 1024
 #define POISON_DOUBLE 1e300
@@ -99,8 +115,10 @@ struct segment {
 
 struct gpu {
     char name[TEXT_BYTES], uuid[TEXT_BYTES], pci[TEXT_BYTES], mig[TEXT_BYTES], counters[TEXT_BYTES];
-    char compute_capability[TEXT_BYTES], device[TEXT_BYTES];
+    char compute_capability[TEXT_BYTES], device[TEXT_BYTES], profile[TEXT_BYTES];
     unsigned minor, cores, max_clock_mhz, architecture, gpm, clock_step_mhz, unknown_metric;
+    unsigned slice_utilisation, mig_monitor, mig_slots, mig_sms, mig_index, gpu_instance, compute_instance, sms, gpu_slices, compute_slices;
+    struct gpu *parent; /* NULL: not a slice */
     unsigned long long memory_total, memory_reserved;
     double counter_scale, counter_base;
     int64_t refresh_ns, origin_ns, lost_at_ns, period_ns, reset_at_ns[MAX_RESETS];
@@ -115,6 +133,7 @@ struct fault {
     char function[128];
     int device, metric, error;
     int64_t from_ns, until_ns;
+    unsigned long skip;
     double delay_us, value;
     bool hang, cured_by_init, has_value;
 };
@@ -125,8 +144,8 @@ struct library {
     char driver_version[TEXT_BYTES], nvml_version[TEXT_BYTES], control[TEXT_BYTES], calls_file[TEXT_BYTES];
     char directory[TEXT_BYTES];
     double call_cost_us;
-    struct gpu gpus[MAX_GPUS];
-    unsigned gpu_count;
+    struct gpu gpus[MAX_GPUS], slices[MAX_SLICES];
+    unsigned gpu_count, slice_count;
     struct faults faults;
 };
 
@@ -199,7 +218,13 @@ struct key { const char *name; enum kind kind; size_t offset; };
 static const struct key gpu_keys[] = {
     GPU(TEXT, "name", name), GPU(TEXT, "uuid", uuid), GPU(TEXT, "pci", pci), GPU(TEXT, "mig", mig),
     GPU(TEXT, "counters", counters), GPU(TEXT, "compute_capability", compute_capability),
-    GPU(TEXT, "device", device), GPU(WHOLE32, "minor", minor), GPU(WHOLE32, "cores", cores),
+    GPU(TEXT, "device", device), GPU(TEXT, "profile", profile), GPU(WHOLE32, "minor", minor),
+    GPU(WHOLE32, "slice_utilisation", slice_utilisation), GPU(WHOLE32, "mig_monitor", mig_monitor),
+    GPU(WHOLE32, "mig_slots", mig_slots), GPU(WHOLE32, "mig_sms", mig_sms),
+    GPU(WHOLE32, "mig_index", mig_index), GPU(WHOLE32, "gpu_instance", gpu_instance),
+    GPU(WHOLE32, "compute_instance", compute_instance), GPU(WHOLE32, "sms", sms),
+    GPU(WHOLE32, "gpu_slices", gpu_slices), GPU(WHOLE32, "compute_slices", compute_slices),
+    GPU(WHOLE32, "cores", cores),
     GPU(WHOLE32, "max_clock_mhz", max_clock_mhz), GPU(WHOLE32, "architecture", architecture),
     GPU(WHOLE32, "gpm", gpm), GPU(WHOLE32, "clock_step_mhz", clock_step_mhz),
     GPU(WHOLE32, "unknown_metric_error", unknown_metric), GPU(WHOLE64, "memory_total_bytes", memory_total),
@@ -246,10 +271,26 @@ static struct gpu *new_gpu(void)
         .compute_capability = "9 0", .minor = index, .cores = 132 * 128, .max_clock_mhz = 1980,
         .architecture = NVML_DEVICE_ARCH_HOPPER, .gpm = 1, .unknown_metric = NVML_ERROR_NOT_SUPPORTED,
         .memory_total = 85520809984ULL, .memory_reserved = 524288000ULL, .counter_scale = 1,
-        .lost_at_ns = INT64_MAX, .fd = -1};
+        .lost_at_ns = INT64_MAX, .fd = -1, .mig_slots = 7, .mig_sms = 132};
     snprintf(gpu->uuid, TEXT_BYTES, "GPU-00000000-0000-4000-8000-%012x", index);
     snprintf(gpu->pci, TEXT_BYTES, "00000000:%02X:00.0", 0x18 + index);
     return gpu;
+}
+
+static struct gpu *new_slice(struct gpu *latest)
+{
+    struct gpu *parent = latest->parent != NULL ? latest->parent : latest;
+    struct gpu *slice = &library.slices[library.slice_count++];
+    *slice = *parent;
+    slice->parent = parent;
+    slice->segments = NULL;
+    slice->segment_count = slice->mig_sms = 0;
+    slice->period_ns = 0;
+    slice->device[0] = '\0';
+    slice->gpu_slices = slice->compute_slices = 1;
+    snprintf(slice->mig, TEXT_BYTES, "off");
+    snprintf(slice->counters, TEXT_BYTES, "absent");
+    return slice;
 }
 
 /* Splits `name=value`; a bare word has the value "1". */
@@ -262,9 +303,10 @@ static const char *option_value(char *word)
     return equals + 1;
 }
 
-static bool segment_option(struct segment *segment, double *tensor, double *sm, const char *name,
-                           const char *value)
+static bool segment_option(struct segment *segment, double *tensor, double *sm, double *running,
+                           const char *name, const char *value)
 {
+    if (strcmp(name, "gated") == 0) { *running = 0; return true; }
     if (strcmp(name, "tensor_ratio") == 0) return read_double(value, tensor);
     if (strcmp(name, "sm_active_ratio") == 0) return read_double(value, sm);
     if (strcmp(name, "sm_clock_mhz") == 0) return read_double(value, &segment->clock_mhz);
@@ -279,16 +321,16 @@ static bool segment_option(struct segment *segment, double *tensor, double *sm, 
 static bool add_segment(struct gpu *gpu, char *text)
 {
     struct segment segment = {.ns = 0};
-    double tensor = 0, sm = 0;
+    double tensor = 0, sm = 0, running = 1;
     char *rest = NULL, *word = strtok_r(text, " ", &rest);
     if (word == NULL || !read_time(word, &segment.ns) || segment.ns <= 0)
         return false;
     while ((word = strtok_r(NULL, " ", &rest)) != NULL) {
         const char *value = option_value(word);
-        if (!segment_option(&segment, &tensor, &sm, word, value))
+        if (!segment_option(&segment, &tensor, &sm, &running, word, value))
             return false;
     }
-    long double hertz = (long double)segment.clock_mhz * 1e6L;
+    long double hertz = (long double)segment.clock_mhz * running * 1e6L;
     segment.per_second = (struct integrals){{
         [SECONDS] = 1, [SM_CYCLES] = hertz, [UTIL_CYCLES] = segment.utilisation * hertz,
         [ACTIVE_CYCLES] = sm * hertz, [TENSOR_CYCLES] = tensor * hertz,
@@ -312,6 +354,7 @@ static bool fault_option(struct fault *fault, const char *name, const char *valu
     if (strcmp(name, "device") == 0) fault->device = (int)number;
     else if (strcmp(name, "metric") == 0) fault->metric = (int)number;
     else if (strcmp(name, "error") == 0) fault->error = (int)number;
+    else if (strcmp(name, "skip") == 0) fault->skip = (unsigned long)number;
     else if (strcmp(name, "delay_us") == 0) fault->delay_us = number;
     else return false;
     return true;
@@ -352,6 +395,8 @@ static bool read_line(struct gpu **gpu, char *line)
         *value++ = '\0';
     if (strcmp(line, "gpu") == 0)
         return library.gpu_count < MAX_GPUS && (*gpu = new_gpu()) != NULL;
+    if (strcmp(line, "slice") == 0)
+        return *gpu != NULL && library.slice_count < MAX_SLICES && (*gpu = new_slice(*gpu)) != NULL;
     if (value == NULL)
         return false;
     if (*gpu == NULL)
@@ -373,6 +418,9 @@ static bool check_gpus(const char *path)
         if (!one_of(gpu->counters, "absolute", "difference", "absent"))
             return complain(path, 0, "counters %s", gpu->counters);
     }
+    for (unsigned i = 0; i < library.slice_count; i++)
+        if (library.slices[i].segment_count == 0)
+            return complain(path, 0, "slice %u has no segment", i);
     return true;
 }
 
@@ -549,10 +597,19 @@ static bool is_cured(const struct fault *fault, const char *function)
     return fault->cured_by_init && (last_init_ns >= fault->from_ns || strncmp(function, "nvmlInit", 8) == 0);
 }
 
+static unsigned long calls_of(const char *name)
+{
+    for (struct function *function = functions; function != NULL; function = function->next)
+        if (strcmp(function->name, name) == 0)
+            return function->calls;
+    return 0;
+}
+
 static bool fault_holds(const struct fault *fault, const char *function, int device, int64_t now_ns)
 {
     return (fault->device == ANY || fault->device == device) && now_ns >= fault->from_ns
         && now_ns < fault->until_ns && !is_cured(fault, function)
+        && (fault->skip == 0 || calls_of(function) > fault->skip)
         && fnmatch(fault->function, function, 0) == 0;
 }
 
@@ -643,13 +700,33 @@ static struct call begin(struct function *self, int device)
     return call;
 }
 
+static int index_of(const struct gpu *gpu)
+{
+    return gpu == NULL ? ANY : (int)((gpu->parent != NULL ? gpu->parent : gpu) - library.gpus);
+}
+
+static bool answers_for_slice(const struct gpu *slice, const char *function)
+{
+    static const char *const names[] = {
+        "nvmlDeviceGetName", "nvmlDeviceGetUUID", "nvmlDeviceGetHandleByUUID", "nvmlDeviceGetMemoryInfo",
+        "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetAttributes_v2", "nvmlDeviceGetGpuInstanceId",
+        "nvmlDeviceGetComputeInstanceId", "nvmlDeviceIsMigDeviceHandle",
+        "nvmlDeviceGetDeviceHandleFromMigDeviceHandle"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(function, names[i]) == 0)
+            return true;
+    return slice->slice_utilisation && strcmp(function, "nvmlDeviceGetUtilizationRates") == 0;
+}
+
 /* gpu is NULL where the caller named none that exists; error says how. */
 static struct call begin_gpu(struct function *self, struct gpu *gpu, nvmlReturn_t error)
 {
-    struct call call = begin(self, gpu == NULL ? ANY : (int)(gpu - library.gpus));
+    struct call call = begin(self, index_of(gpu));
     call.gpu = gpu;
     if (call.status == NVML_SUCCESS && gpu == NULL)
         call.status = error;
+    if (call.status == NVML_SUCCESS && gpu->parent != NULL && !answers_for_slice(gpu, self->name))
+        call.status = NVML_ERROR_NOT_SUPPORTED;
     if (call.status == NVML_SUCCESS && call.now_ns >= gpu->lost_at_ns)
         call.status = NVML_ERROR_GPU_IS_LOST;
     return call;
@@ -660,6 +737,9 @@ static struct gpu *gpu_of(nvmlDevice_t device)
     struct gpu *gpu = (struct gpu *)(void *)device;
     for (unsigned i = 0; i < library.gpu_count; i++)
         if (gpu == &library.gpus[i])
+            return gpu;
+    for (unsigned i = 0; i < library.slice_count; i++)
+        if (gpu == &library.slices[i])
             return gpu;
     return NULL;
 }
@@ -840,7 +920,8 @@ nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int length)
 
 static nvmlReturn_t give_handle(const struct call *call, nvmlDevice_t *device)
 {
-    if (call->gpu->forbidden)
+    const struct gpu *whole = call->gpu->parent != NULL ? call->gpu->parent : call->gpu;
+    if (whole->forbidden)
         return refuse(NVML_ERROR_NO_PERMISSION, device, sizeof *device);
     *device = (nvmlDevice_t)(void *)call->gpu;
     return NVML_SUCCESS;
@@ -851,6 +932,9 @@ static struct gpu *gpu_by_uuid(const char *uuid)
     for (unsigned i = 0; uuid != NULL && i < library.gpu_count; i++)
         if (strcmp(library.gpus[i].uuid, uuid) == 0)
             return &library.gpus[i];
+    for (unsigned i = 0; uuid != NULL && i < library.slice_count; i++)
+        if (strcmp(library.slices[i].uuid, uuid) == 0)
+            return &library.slices[i];
     return NULL;
 }
 
@@ -902,7 +986,10 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *pciBusId, nvmlDevice_t
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length)
 {
     BEGIN_DEVICE(name);
-    return give_text(name, length, call.gpu->name);
+    char full[2 * TEXT_BYTES + 8];
+    const char *profile = call.gpu->profile;
+    snprintf(full, sizeof full, profile[0] ? "%s MIG %s" : "%s", call.gpu->name, profile);
+    return give_text(name, length, full);
 }
 
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
@@ -971,6 +1058,88 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *currentMode
     if (strcmp(call.gpu->mig, "unsupported") == 0)
         return refuse(NVML_ERROR_NOT_SUPPORTED, currentMode, sizeof *currentMode);
     *currentMode = *pendingMode = has_mig(call.gpu);
+    return NVML_SUCCESS;
+}
+
+/* ---- MIG ----------------------------------------------------------------------------------- */
+
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *count)
+{
+    BEGIN_DEVICE(count);
+    *count = has_mig(call.gpu) ? call.gpu->mig_slots : 0;
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index,
+                                                 nvmlDevice_t *migDevice)
+{
+    BEGIN_DEVICE(migDevice);
+    if (!has_mig(call.gpu))
+        return refuse(NVML_ERROR_NOT_SUPPORTED, migDevice, sizeof *migDevice);
+    if (index >= call.gpu->mig_slots)
+        return refuse(NVML_ERROR_INVALID_ARGUMENT, migDevice, sizeof *migDevice);
+    for (unsigned i = 0; i < library.slice_count; i++)
+        if (library.slices[i].parent == call.gpu && library.slices[i].mig_index == index) {
+            *migDevice = (nvmlDevice_t)(void *)&library.slices[i];
+            return NVML_SUCCESS;
+        }
+    return refuse(NVML_ERROR_NOT_FOUND, migDevice, sizeof *migDevice);
+}
+
+nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int *isMigDevice)
+{
+    BEGIN_DEVICE(isMigDevice);
+    *isMigDevice = call.gpu->parent != NULL;
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t migDevice, nvmlDevice_t *device)
+{
+    BEGIN_GPU(gpu_of(migDevice), NVML_ERROR_INVALID_ARGUMENT, device);
+    if (call.gpu->parent == NULL)
+        return refuse(NVML_ERROR_INVALID_ARGUMENT, device, sizeof *device);
+    *device = (nvmlDevice_t)(void *)call.gpu->parent;
+    return NVML_SUCCESS;
+}
+
+static nvmlReturn_t give_id(const struct call *call, unsigned id, unsigned *out)
+{
+    if (call->gpu->parent == NULL)
+        return refuse(NVML_ERROR_NOT_SUPPORTED, out, sizeof *out);
+    *out = id;
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned int *id)
+{
+    BEGIN_DEVICE(id);
+    return give_id(&call, call.gpu->gpu_instance, id);
+}
+
+nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned int *id)
+{
+    BEGIN_DEVICE(id);
+    return give_id(&call, call.gpu->compute_instance, id);
+}
+
+nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t *attributes)
+{
+    BEGIN_DEVICE(attributes);
+    if (call.gpu->parent == NULL)
+        return refuse(NVML_ERROR_NOT_SUPPORTED, attributes, sizeof *attributes);
+    *attributes = (nvmlDeviceAttributes_t){
+        .multiprocessorCount = call.gpu->sms, .gpuInstanceSliceCount = call.gpu->gpu_slices,
+        .computeInstanceSliceCount = call.gpu->compute_slices, .memorySizeMB = call.gpu->memory_total >> 20};
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned int profile,
+                                                 nvmlGpuInstanceProfileInfo_t *info)
+{
+    BEGIN_DEVICE(info);
+    if (!has_mig(call.gpu) || call.gpu->mig_sms == 0 || profile != NVML_GPU_INSTANCE_PROFILE_7_SLICE)
+        return refuse(NVML_ERROR_NOT_SUPPORTED, info, sizeof *info);
+    *info = (nvmlGpuInstanceProfileInfo_t){.sliceCount = 7, .multiprocessorCount = call.gpu->mig_sms};
     return NVML_SUCCESS;
 }
 
@@ -1082,7 +1251,7 @@ static nvmlReturn_t gpm_access(const struct gpu *gpu)
 {
     if (!gpu->gpm)
         return NVML_ERROR_NOT_SUPPORTED;
-    return has_mig(gpu) ? NVML_ERROR_NO_PERMISSION : NVML_SUCCESS;
+    return has_mig(gpu) && !gpu->mig_monitor ? NVML_ERROR_NO_PERMISSION : NVML_SUCCESS;
 }
 
 static bool is_live(nvmlGpmSample_t sample)
@@ -1139,22 +1308,44 @@ nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t gpmSample)
     return live ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
 }
 
+static nvmlReturn_t take_sample(struct gpu *gpu, int64_t now_ns, nvmlGpmSample_t sample)
+{
+    if (gpu == NULL || !is_live(sample))
+        return NVML_ERROR_INVALID_ARGUMENT;
+    int64_t step_ns = gpu->refresh_ns > 0 ? gpu->refresh_ns : 1;
+    sample->gpu = gpu;
+    sample->seen_ns = now_ns - now_ns % step_ns;
+    sample->gauges = since_origin(gpu, sample->seen_ns);
+    sample->counters = since_reset(gpu, sample->seen_ns);
+    return NVML_SUCCESS;
+}
+
 nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t device, nvmlGpmSample_t gpmSample)
 {
     SELF;
     struct call call = begin_gpu(&self, gpu_of(device), NVML_ERROR_INVALID_ARGUMENT);
     if (call.status == NVML_SUCCESS)
         call.status = gpm_access(call.gpu);
-    if (call.status == NVML_SUCCESS && !is_live(gpmSample))
-        call.status = NVML_ERROR_INVALID_ARGUMENT;
+    return call.status == NVML_SUCCESS ? take_sample(call.gpu, call.now_ns, gpmSample) : call.status;
+}
+
+static struct gpu *slice_by_instance(const struct gpu *parent, unsigned gpu_instance)
+{
+    for (unsigned i = 0; i < library.slice_count; i++)
+        if (library.slices[i].parent == parent && library.slices[i].gpu_instance == gpu_instance)
+            return &library.slices[i];
+    return NULL;
+}
+
+nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned int gpuInstanceId, nvmlGpmSample_t gpmSample)
+{
+    SELF;
+    struct call call = begin_gpu(&self, gpu_of(device), NVML_ERROR_INVALID_ARGUMENT);
+    if (call.status == NVML_SUCCESS && (!call.gpu->gpm || !has_mig(call.gpu)))
+        call.status = NVML_ERROR_NOT_SUPPORTED;
     if (call.status != NVML_SUCCESS)
         return call.status;
-    int64_t step_ns = call.gpu->refresh_ns > 0 ? call.gpu->refresh_ns : 1;
-    gpmSample->gpu = call.gpu;
-    gpmSample->seen_ns = call.now_ns - call.now_ns % step_ns;
-    gpmSample->gauges = since_origin(call.gpu, gpmSample->seen_ns);
-    gpmSample->counters = since_reset(call.gpu, gpmSample->seen_ns);
-    return NVML_SUCCESS;
+    return take_sample(slice_by_instance(call.gpu, gpuInstanceId), call.now_ns, gpmSample);
 }
 
 /* 0/0 where no time lies between the samples: NaN, as the driver may give. */
@@ -1199,8 +1390,7 @@ static nvmlReturn_t metric_value(nvmlGpmSample_t a, nvmlGpmSample_t b, unsigned 
 static void fill_metric(const struct call *call, nvmlGpmMetricsGet_t *get, nvmlGpmMetric_t *metric)
 {
     pthread_mutex_lock(&lock);
-    int device = (int)(call->gpu - library.gpus);
-    struct effect effect = effect_of("nvmlGpmMetricsGet", device, (int)metric->metricId, call->now_ns);
+    struct effect effect = effect_of("nvmlGpmMetricsGet", index_of(call->gpu), (int)metric->metricId, call->now_ns);
     pthread_mutex_unlock(&lock);
     metric->nvmlReturn = (nvmlReturn_t)effect.error;
     if (effect.error == 0)
@@ -1225,7 +1415,7 @@ nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *metricsGet)
 {
     SELF;
     struct gpu *gpu = metricsGet != NULL && is_live(metricsGet->sample2) ? metricsGet->sample2->gpu : NULL;
-    struct call call = begin(&self, gpu == NULL ? ANY : (int)(gpu - library.gpus));
+    struct call call = begin(&self, index_of(gpu));
     call.gpu = gpu;
     if (metricsGet == NULL || metricsGet->numMetrics > NVML_GPM_METRIC_MAX)
         return refuse(call.status, NULL, 0);
