@@ -4,12 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 # 1: a kind of test that this machine cannot run is a failure instead of a skip.
 REQUIRE_ALL ?= 0
-# Arguments for pytest, as in `make test PYTEST="-m slurm -x"`.
+# Arguments for pytest, as in `make test PYTEST="-m slurm -x"`: one process then runs what they select.
 PYTEST ?=
+# Without: as many processes, since tests on a cluster mostly wait; a module's tests stay in one of them.
+WORKERS ?= 3
+SIDE_BY_SIDE := -m "not benchmark and not alone" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # Debian suites for test-matrix, as in VERSIONS=trixie; without: those whose Slurm this machine lacks.
 VERSIONS ?=
 
-.PHONY: demo test test-matrix lint bench docs clean
+.PHONY: demo test test-matrix prepare-matrix lint bench docs clean
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -39,14 +42,25 @@ $(VENV)/made-for-tests: $(VENV)/made
 demo: $(VENV)/made
 	@$(BIN)/python -m demo.working_day
 
+test: TOLD := OFU_TEST_REQUIRE_ALL=$(REQUIRE_ALL) OFU_TEST_RESULT=build/slurm-versions/host.json
 test: $(VENV)/made-for-tests
 	@sh tests/prepare.sh
-	OFU_TEST_REQUIRE_ALL=$(REQUIRE_ALL) OFU_TEST_RESULT=build/slurm-versions/host.json \
-	    $(BIN)/python -m pytest $(PYTEST)
+ifneq ($(strip $(PYTEST)),)
+	$(TOLD) $(BIN)/python -m pytest $(PYTEST)
+else
+	@failed=0; set -x; \
+	$(TOLD) $(BIN)/python -m pytest $(SIDE_BY_SIDE) || failed=1; \
+	OFU_TEST_REQUIRE_ALL=$(REQUIRE_ALL) $(BIN)/python -m pytest -m "benchmark or alone" || failed=1; \
+	exit $$failed
+endif
+
+# The chroots that test-matrix needs, without a run: it makes them itself if this was not done before.
+prepare-matrix: $(VENV)/made-for-tests
+	@sh tests/prepare.sh
+	OFU_TEST_REQUIRE_ALL=$(REQUIRE_ALL) $(BIN)/python -m tests.matrix --prepare
 
 test-matrix: $(VENV)/made-for-tests
 	@sh tests/prepare.sh
-	@sh tests/prepare.sh mmdebstrap debian-archive-keyring util-linux
 	OFU_TEST_REQUIRE_ALL=$(REQUIRE_ALL) $(BIN)/python -m tests.matrix --versions='$(VERSIONS)' --pytest='$(PYTEST)'
 
 lint: $(VENV)/made-for-tests

@@ -4,7 +4,7 @@
 set -eu
 
 wanted=${*:-slurmctld slurmd slurmdbd slurm-client munge mariadb-server gcc libc6-dev util-linux systemd dbus fuse3 \
-    shellcheck strace faketime iproute2 openssl}
+    mmdebstrap debian-archive-keyring shellcheck strace faketime iproute2 openssl prometheus victoria-metrics}
 
 missing=''
 for package in $wanted; do

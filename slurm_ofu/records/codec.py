@@ -194,6 +194,7 @@ def _numbers(value: Any, where: str, length: int | None = None) -> list[Any]:
 def _timeline(value: Any, where: str) -> Timeline:
     _checked(value, isinstance(value, dict), where)
     covered = [_value(float, item, where) / _MILLI for item in _numbers(value.get("covered_ms"), where)]
+    _checked(covered, all(seconds >= 0 for seconds in covered), where)
     ofu = value.get("ofu")
     parts: list[float | None] = [None] * len(covered)
     if ofu is not None:

@@ -123,7 +123,7 @@ class CollectedSite(Site):
         ]
         return rows
 
-    def wait_accounted_runs(self, job_ids: set[int], timeout: float = 90) -> list[dict[str, Any]]:
+    def wait_accounted_runs(self, job_ids: set[int], timeout: float = 200) -> list[dict[str, Any]]:
         """The runs of these jobs, once each was heard of and Slurm's accounting was read for it."""
         last: list[list[dict[str, Any]]] = [[]]
 
@@ -133,9 +133,8 @@ class CollectedSite(Site):
             done = {row["job_id"] for row in last[0] if row["accounted"] and row["heard"]}
             return done == job_ids
 
-        self.cluster.wait_for(
-            all_there, timeout, f"jobs {sorted(job_ids)} to be accounted; {self.said()[-3000:]}"
-        )
+        what = f"jobs {sorted(job_ids)} to be heard of and accounted; {self.said()[-3000:]}"
+        self.cluster.wait_for(all_there, timeout, what, interval=0.3)  # each look is a process of our own
         return last[0]
 
 

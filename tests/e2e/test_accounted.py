@@ -74,7 +74,7 @@ def jobs(make_collected_site: CollectedSiteFactory) -> Jobs:
     for job in jobs.ids.values():
         site.cluster.wait_ended(job, 180)
     site.deliver()
-    jobs.rows = site.wait_accounted_runs(set(jobs.ids.values()), 120)
+    jobs.rows = site.wait_accounted_runs(set(jobs.ids.values()))
     return jobs
 
 
@@ -82,9 +82,8 @@ def submit(jobs: Jobs) -> None:
     """Array tasks and components get names of their own."""
     cluster, ids = jobs.site.cluster, jobs.ids
     n1 = jobs.site.nodes[0]
-    ids["suspended"] = cluster.sbatch(
-        "sleep 3; sleep 1; sleep 1", "--gres=gpu:2", f"--nodelist={n1}", user=BOB
-    )
+    script = f"{cluster.until_told('resumed')}; sleep 2"
+    ids["suspended"] = cluster.sbatch(script, "--gres=gpu:2", f"--nodelist={n1}", user=BOB)
     twice = '#!/bin/sh\nif [ -n "$SLURM_RESTART_COUNT" ]; then sleep 3; else sleep 600; fi\n'
     ids["requeued"] = cluster.sbatch(twice, "--gres=gpu:1", "--requeue", user=ALICE)
     resize = "sleep 2; scontrol update jobid=$SLURM_JOB_ID NumNodes=1; sleep 3"
@@ -107,6 +106,7 @@ def meddle(jobs: Jobs) -> None:
     since = time.monotonic()  # a life that is back within two seconds gets no prolog on 22.05
     cluster.wait_for(lambda: time.monotonic() >= since + SUSPENDED_SECONDS, 60, "suspended seconds")
     cluster.run("scontrol", "resume", str(ids["suspended"]))
+    cluster.tell("resumed")
     cluster.wait_state(ids["requeued"], "PENDING", 60)
     cluster.wait_for(lambda: started_again(jobs), 60, "the requeued job to start again", interval=0.5)
     array = cluster.sbatch("sleep 1", "--array=3-4", "--gres=gpu:1", user=BOB)

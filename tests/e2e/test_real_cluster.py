@@ -143,10 +143,12 @@ def meddle(day: Day) -> None:
     jobs["exclusive"] = cluster.sbatch(
         "sleep 3", "--gres=gpu:1", "--exclusive", f"--nodelist={n3}", user=CAROL
     )
-    jobs["shrunk"] = cluster.sbatch("sleep 8", "-N2", "--gres=gpu:1", f"--nodelist={n1},{n4}", user=BOB)
+    shrunk = f"{cluster.until_told('shrunk')}; sleep 3"
+    jobs["shrunk"] = cluster.sbatch(shrunk, "-N2", "--gres=gpu:1", f"--nodelist={n1},{n4}", user=BOB)
     cluster.wait_state(jobs["shrunk"], "RUNNING", 60)
     site.wait_checkpoint(n1, jobs["shrunk"])
     cluster.run("scontrol", "update", f"jobid={jobs['shrunk']}", "NumNodes=1")
+    cluster.tell("shrunk")
 
 
 def start_again(day: Day, job: int) -> None:
@@ -377,17 +379,16 @@ def test_a_check_on_a_node_finds_everything_in_order(day: Day) -> None:
 def test_nothing_is_left_on_the_nodes(day: Day) -> None:
     """No process of ours is left, no state but the marks of finished runs, and no node is drained."""
     assert {"idle"} == set(day.site.cluster.node_states().values())
-    day.site.cluster.wait_for(lambda: not our_processes(), 10, "samplers to be gone")
+    day.site.cluster.wait_for(lambda: not our_processes(day.site), 10, "samplers to be gone")
     assert [] == [name for node in day.site.nodes for name in day.site.left_on(node)]
 
 
-def our_processes() -> list[str]:
-    """Command lines of samplers and finishers on this machine that this cluster's hooks started."""
+def our_processes(site: Site) -> list[str]:
+    """Command lines of samplers and finishers that this cluster's hooks started."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                if "slurm_ofu.hooks" in line and CONFIG in line:
-                    found.append(line)
+    for process in site.cluster.asked.descendants():
+        with suppress(OSError):
+            line = Path(f"/proc/{process.pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            if "slurm_ofu.hooks" in line and CONFIG in line:
+                found.append(line)
     return found

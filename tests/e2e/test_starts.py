@@ -17,11 +17,11 @@ from tests.e2e.site import Site
 from tests.services.unix_users import ALICE
 from tests.standins.nvml_standin import Gpu, Scenario, Segment
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slurm, pytest.mark.alone, pytest.mark.timeout(600)]
 
 JOBS, NODES, GPUS = 200, 4, 3
 # A job lasts for longer than two intervals, so that one without a sampler is no short run but a death.
-JOB_SECONDS, SETTINGS = 1, "interval_seconds = 0.2\ncycles_interval_seconds = 0.2\ncheckpoint_seconds = 5"
+JOB_SECONDS, SETTINGS = 2, "interval_seconds = 0.2\ncycles_interval_seconds = 0.2\ncheckpoint_seconds = 5"
 
 
 @pytest.fixture(scope="module")

@@ -35,6 +35,9 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--pytest", default="", help='arguments for pytest, as in "-k resize"')
     parser.add_argument(
+        "--prepare", action="store_true", help="make what is missing in the cache, run nothing"
+    )
+    parser.add_argument(
         "--enter", metavar="SUITE", help="run a command (default: a shell) where the tests run"
     )
     parser.add_argument("command", nargs="*")
@@ -56,6 +59,12 @@ def run_all(suites: Sequence[Suite], cache: Path, pytest_arguments: Sequence[str
 
     with ThreadPoolExecutor(max_workers=len(suites)) as pool:
         return all(list(pool.map(run, range(len(suites)))))
+
+
+def prepare_all(suites: Sequence[Suite], cache: Path) -> bool:
+    """Make every suite's chroot and environment; whether that worked."""
+    with ThreadPoolExecutor(max_workers=len(suites)) as pool:
+        return all(list(pool.map(lambda suite: runs.prepare(suite, cache, RESULTS), suites)))
 
 
 def with_host_and_table(suites: Sequence[Suite]) -> int:
@@ -89,6 +98,8 @@ def main(arguments: Sequence[str]) -> int:
     cache, pytest_arguments = cache_directory(os.environ), shlex.split(told.pytest)
     if told.enter:
         return enter(suites[0], cache, told.command)
+    if told.prepare:
+        return 0 if prepare_all(suites, cache) else 1
     everything = not asked and not pytest_arguments
     if everything:
         clear()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -22,9 +22,6 @@ MARK = "slurm_versions"
 VARIABLE = "OFU_TEST_RESULT"
 #: From the least to the most telling, when a test has several phases.
 OUTCOMES = ("skipped", "passed", "failed")
-
-promises = pytest.StashKey[dict[str, str]]()
-outcomes = pytest.StashKey[dict[str, str]]()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +63,18 @@ def read(text: str) -> Result:
 # ------------------------------------------------------------------------------ pytest hooks, for a conftest
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
-    """Take down each test's promise, and skip what this Slurm is too old for."""
-    config.stash[promises], config.stash[outcomes] = {}, {}
+def pytest_configure(config: pytest.Config) -> None:
+    """Note outcomes where all reports arrive: with pytest-xdist in no process that runs tests."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Recorder())
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Have each test's reports carry its promise, and skip what this Slurm is too old for."""
     marked = [(item, mark) for item in items if (mark := item.get_closest_marker(MARK))]
     here = versions_here().slurm if marked else None
     for item, mark in marked:
-        config.stash[promises][item.nodeid] = promise(item, mark)
+        item.user_properties.append((MARK, promise(item, mark)))
         since: str | None = mark.kwargs.get("since")
         if since is not None and is_too_old(here, since):
             item.add_marker(pytest.mark.skip(reason=f"Slurm {here} cannot: it takes {since}"))
@@ -91,41 +93,40 @@ def promise(item: pytest.Item, mark: pytest.Mark) -> str:
     return text
 
 
-def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
-    """Say which Slurm the tests run on, if any of them needs one."""
-    wanted = any(item.get_closest_marker("slurm") or item.get_closest_marker(MARK) for item in items)
-    return [versions_here().line()] if wanted else []
+class Recorder:
+    """What the reports of a run's tests say, as they arrive."""
 
+    def __init__(self) -> None:
+        self.promises: dict[str, str] = {}
+        self.outcomes: dict[str, str] = {}
+        self.on_slurm = False
 
-def record(config: pytest.Config, report: pytest.TestReport) -> None:
-    """Note the outcome of one phase of a test."""
-    if report.nodeid not in config.stash.get(promises, {}):
-        return
-    noted = config.stash[outcomes]
-    outcome = "skipped" if report.skipped else "failed" if report.failed else "passed"
-    if report.when == "call" or outcome != "passed":
-        noted[report.nodeid] = max(noted.get(report.nodeid, "skipped"), outcome, key=OUTCOMES.index)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note the outcome of one phase of a test."""
+        self.on_slurm = self.on_slurm or "slurm" in report.keywords
+        told: dict[str, object] = dict(report.user_properties)
+        if MARK not in told:
+            return
+        outcome = "skipped" if report.skipped else "failed" if report.failed else "passed"
+        if report.when == "call" or outcome != "passed":
+            before = self.outcomes.get(report.nodeid, "skipped")
+            self.outcomes[report.nodeid] = max(before, outcome, key=OUTCOMES.index)
+            self.promises[report.nodeid] = str(told[MARK])
 
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say which Slurm the tests ran on, if any of them needed one."""
+        if self.on_slurm or self.outcomes:
+            terminalreporter.write_line(versions_here().line())
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """See every report."""
-    report = yield
-    record(item.config, report)
-    return report
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the result where it is wanted."""
-    wanted = os.environ.get(VARIABLE)
-    if not wanted or not session.config.stash.get(outcomes, {}):
-        return
-    path, told = Path(wanted), session.config.stash[promises]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    tests = tuple(
-        Outcome(test=name, promise=told[name], outcome=outcome)
-        for name, outcome in session.config.stash[outcomes].items()
-    )
-    path.write_text(Result(versions=versions_here(), tests=tests).text())
+    def pytest_sessionfinish(self) -> None:
+        """Write the result where it is wanted."""
+        wanted = os.environ.get(VARIABLE)
+        if not wanted or not self.outcomes:
+            return
+        path = Path(wanted)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tests = tuple(
+            Outcome(test=name, promise=self.promises[name], outcome=outcome)
+            for name, outcome in sorted(self.outcomes.items())
+        )
+        path.write_text(Result(versions=versions_here(), tests=tests).text())

@@ -24,6 +24,8 @@ from .versions import os_release
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "host"
 PYTEST = ("python", "-m", "pytest", "-m", MARK)
+#: Clusters at the same time on one version, when all of its tests run.
+SIDE_BY_SIDE = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
 PASSED_ON = ("OFU_TEST_REQUIRE_ALL", "OFU_TEST_KEEP", "TERM")
 PRINTING = threading.Lock()
 
@@ -86,9 +88,20 @@ def run_in_room(
             variables = {key: os.environ[key] for key in PASSED_ON if key in os.environ}
             if not pytest_arguments:
                 variables[VARIABLE] = f"{OUTPUT}/{suite.name}.json"
-            argv = [*PYTEST, "-p", "no:cacheprovider", *pytest_arguments]
+            argv = [*PYTEST, "-p", "no:cacheprovider", *(pytest_arguments or SIDE_BY_SIDE)]
             time.sleep(later_s)
             return narrated(suite.name, room.command(argv, variables, REPOSITORY))
+    except CacheError as error:
+        say(suite.name, str(error))
+        return False
+
+
+def prepare(suite: Suite, cache: Path, results: Path) -> bool:
+    """Have everything in the cache that a run on a suite takes; whether that worked."""
+    try:
+        with room_of(suite, cache, results):
+            say(suite.name, "ready")
+            return True
     except CacheError as error:
         say(suite.name, str(error))
         return False

@@ -26,6 +26,12 @@ Each line is a promise that tests keep or break on a real cluster of that versio
 slurmctld and several slurmd, real jobs, real hooks. `make test-matrix` runs them all and writes this file.
 "no": that Slurm has nothing to keep the promise with.
 """
+#: What the tests of a folder are about; a promise stands under the first folder that has a test of it.
+HEADINGS = {
+    "tests/e2e/": "From jobs to reports",
+    "tests/slurm/": "Asking and writing Slurm's accounting",
+    "": "Slurm as the tests run it",
+}
 SEEN_ON = "\n## Seen on\n\n"
 WORDS = {"passed": "yes", "skipped": "no", "failed": "**fails**"}
 NOTE = """
@@ -43,13 +49,26 @@ def row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |\n"
 
 
+def grouped(results: Sequence[Result]) -> dict[str, list[str]]:
+    """Every promise, sorted, under its heading."""
+    left = {test.promise for result in results for test in result.tests}
+    groups: dict[str, list[str]] = {}
+    for folder, heading in HEADINGS.items():
+        here = {test.promise for result in results for test in result.tests if test.test.startswith(folder)}
+        groups[heading] = sorted(left & here, key=str.casefold)
+        left -= here
+    return {heading: promises for heading, promises in groups.items() if promises}
+
+
 def promised(results: Sequence[Result]) -> str:
-    """The table of promises."""
+    """The tables of promises."""
     columns = [result.by_promise() for result in in_order(results)]
-    names = [major(result.versions.slurm or "none") for result in in_order(results)]
-    text = row(["", *(f"Slurm {name}" for name in names)]) + row(["---"] * (len(names) + 1))
-    for promise in sorted({promise for column in columns for promise in column}):
-        text += row([promise, *(WORDS[column.get(promise, "skipped")] for column in columns)])
+    names = [f"Slurm {major(result.versions.slurm or 'none')}" for result in in_order(results)]
+    text = ""
+    for heading, promises in grouped(results).items():
+        text += f"\n## {heading}\n\n{row(['', *names])}{row(['---'] * (len(names) + 1))}"
+        for promise in promises:
+            text += row([promise, *(WORDS[column.get(promise, "skipped")] for column in columns)])
     return text
 
 
@@ -65,7 +84,7 @@ def seen_on(results: Sequence[Result]) -> str:
 def document(results: Sequence[Result]) -> str:
     """The whole file."""
     note = NOTE if any("pyslurm" in test.promise for result in results for test in result.tests) else ""
-    return f"{INTRODUCTION}\n{promised(results)}{note}{SEEN_ON}{seen_on(results)}"
+    return f"{INTRODUCTION}{promised(results)}{note}{SEEN_ON}{seen_on(results)}"
 
 
 def same_promises(one: str, other: str) -> bool:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from .results import VARIABLE, read
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,9 +57,10 @@ def pytest_run(folder: Path, tests: str, *arguments: str) -> subprocess.Complete
     )
 
 
-def test_outcomes_are_written_by_promise(tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_outcomes_are_written_by_promise(tmp_path: Path, processes: str) -> None:
     """The nearest marker counts; an error in a fixture is a failure; a skip proves nothing."""
-    pytest_run(tmp_path, TESTS)
+    pytest_run(tmp_path, TESTS, "-n", processes)
     found = read((tmp_path / "out/result.json").read_text())
     assert {"the file's": "passed", "its own": "failed", "cleaning up": "failed"} == found.by_promise()
     assert 5 == len(found.tests)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from .results import Outcome, Result, is_too_old, read
 from .runs import covers
-from .table import document, promised, same_promises, seen_on
+from .table import document, grouped, promised, same_promises, seen_on
 from .versions import Versions, system_name
 
 
@@ -30,8 +32,21 @@ NEW, OLD = (
 def test_a_promise_is_a_row_and_a_version_a_column() -> None:
     """One failure breaks a promise, one test that ran keeps it, and versions come in their order."""
     assert (
+        "\n## Slurm as the tests run it\n\n"
         "|  | Slurm 22.05 | Slurm 26.05 |\n| --- | --- | --- |\n| a | no | yes |\n| b | **fails** | yes |\n"
     ) == promised([NEW, OLD])
+
+
+def test_promises_stand_under_what_they_are_about() -> None:
+    """The folder of a promise's tests says what it is about; where it has several, the first one does."""
+    tests = [
+        ("tests/slurm/test_a.py::test_b", "b"),
+        ("tests/e2e/test_a.py::test_b", "b"),
+        ("tests/x.py::t", "c"),
+    ]
+    outcomes = tuple(Outcome(test=test, promise=promise, outcome="passed") for test, promise in tests)
+    expected = {"From jobs to reports": ["b"], "Slurm as the tests run it": ["c"]}
+    assert expected == grouped([replace(NEW, tests=outcomes)])
 
 
 def test_a_promise_without_a_test_on_a_version_is_not_kept_there() -> None:

@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slurm_ofu.errors import RecordError
@@ -236,6 +236,7 @@ TABLE = table_of(RECORD)
 @pytest.mark.property
 @settings(deadline=None, max_examples=300)
 @given(st.sampled_from(places(TABLE)), JUNK)
+@example(("record", "gpus", 0, "timeline", "covered_ms", 0), -2)
 def test_wrong_types_anywhere_are_a_record_error(path: tuple[str | int, ...], junk: Any) -> None:
     """Whatever stands at whatever place: it is refused, or it is a record that can be stored and sent on."""
     try:

@@ -1,6 +1,8 @@
-"""The host's clocks, and a wait that a signal ends."""
+"""The host's clocks, and a wait that a signal ends.
 
-import os
+Signals go to the thread that blocks them: pytest may have others, which they would end, and pytest with them.
+"""
+
 import signal
 import threading
 import time
@@ -42,14 +44,14 @@ def test_a_wait_ends_at_its_deadline(clock: HostClock) -> None:
 @pytest.mark.parametrize("number", STOP)
 def test_a_signal_between_two_waits_is_not_lost(clock: HostClock, number: signal.Signals) -> None:
     """A signal that came before the wait ends it."""
-    os.kill(os.getpid(), number)
+    signal.raise_signal(number)
     assert clock.wait_until(clock.boottime_ns() + 60 * 10**9)
     assert number == clock.stopped_by
 
 
 def test_a_signal_during_a_wait_ends_it(clock: HostClock) -> None:
     """A signal ends the wait it comes in."""
-    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1))
+    timer = threading.Timer(0.05, signal.pthread_kill, (threading.get_ident(), signal.SIGUSR1))
     timer.start()
     assert clock.wait_until(clock.boottime_ns() + 60 * 10**9)
     timer.join()
@@ -57,7 +59,7 @@ def test_a_signal_during_a_wait_ends_it(clock: HostClock) -> None:
 
 def test_after_a_stop_short_waits_are_kept(clock: HostClock) -> None:
     """After a stop it still waits for the distance that a last reading has to keep, and says stop."""
-    os.kill(os.getpid(), signal.SIGUSR1)
+    signal.raise_signal(signal.SIGUSR1)
     clock.wait_until(clock.boottime_ns() + 10**9)
     deadline = clock.boottime_ns() + 30_000_000
     assert clock.wait_until(deadline)

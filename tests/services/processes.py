@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 HERE = Path(__file__).resolve().parent
-POLL_S = 0.03
-FIRST_PORT = 10240
+POLL_S, LONGEST_PAUSE_S = 0.03, 0.5
+FIRST_PORT, BLOCK = 10240, 100
 T = TypeVar("T")
 
 
@@ -103,23 +103,52 @@ class Keeper:
 
 
 def poll(predicate: Callable[[], T], timeout: float, what: str, *, interval: float = POLL_S) -> T:
-    """The first true value of a predicate; an error that names `what` when there is none in time."""
-    end = time.monotonic() + timeout
+    """The first true value of a predicate; an error that names `what` when there is none in time.
+
+    It looks again after `interval`, and less often the longer it has waited: many a look is a process.
+    """
+    begin = time.monotonic()
     while not (value := predicate()):
-        if time.monotonic() > end:
+        waited = time.monotonic() - begin
+        if waited > timeout:
             raise ClusterError(f"timed out after {timeout:g} s waiting for {what}; last seen: {value!r}")
-        time.sleep(interval)
+        time.sleep(max(interval, min(waited / 10, LONGEST_PAUSE_S)))
     return value
 
 
-def free_ports(count: int) -> list[int]:
-    """Loopback ports nobody listens on, below the range that outgoing connections take theirs from."""
+#: What this process has claimed of the ports, and which of those it has not given away.
+claims: list[socket.socket] = []
+unused_ports: list[int] = []
+
+
+def claim_ports() -> None:
+    """Claim a block of ports until this process ends, by a name that a network namespace has only once."""
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    candidates = list(range(FIRST_PORT, max(lowest, FIRST_PORT + 2000)))
-    random.SystemRandom().shuffle(candidates)
+    blocks = list(range(FIRST_PORT, max(lowest, FIRST_PORT + 2000) - BLOCK + 1, BLOCK))
+    random.SystemRandom().shuffle(blocks)
+    for first in blocks:
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0slurm-ofu-tests-ports-{first}")
+        except OSError:
+            claim.close()
+            continue
+        claims.append(claim)
+        unused_ports.extend(range(first, first + BLOCK))
+        return
+    raise ClusterError(f"other test processes hold all {len(blocks)} blocks of ports")
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback ports nobody listens on, below the range that outgoing connections take theirs from.
+
+    No other test process is given them, though what is to listen there has yet to start.
+    """
     found: list[int] = []
     while len(found) < count:
-        port = candidates.pop()
+        if not unused_ports:
+            claim_ports()
+        port = unused_ports.pop()
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

@@ -78,7 +78,7 @@ class Layout:
             raise ValueError(f"{self.prefix} is too long for the unix sockets below it")
 
     def __getattr__(self, name: str) -> Path:
-        if name in ("etc", "log", "state", "nodes", "home", "hooks", "database", "munge"):
+        if name in ("etc", "log", "state", "nodes", "home", "hooks", "database", "temporary", "munge"):
             return self.prefix / name
         raise AttributeError(name)
 
@@ -274,11 +274,15 @@ def munged_command(layout: Layout) -> list[str]:
 
 
 def mariadbd_command(layout: Layout) -> list[str]:
-    """Throw-away data: no fsync, small pools; `loose-` passes over options that a version lacks."""
+    """Throw-away data: no fsync, small pools; `loose-` passes over options that a version lacks.
+
+    A server that starts removes every temporary table in its tmpdir: in /tmp also those of other servers.
+    """
     return [
         "mariadbd",
         "--no-defaults",
         f"--datadir={layout.database}",
+        f"--tmpdir={layout.temporary}",
         f"--socket={layout.database_socket}",
         f"--pid-file={layout.database}/pid",
         "--skip-networking",
@@ -299,6 +303,7 @@ def database_install_command(layout: Layout) -> list[str]:
         "mariadb-install-db",
         "--no-defaults",
         f"--datadir={layout.database}",
+        f"--tmpdir={layout.temporary}",
         "--user=mysql",
         "--auth-root-authentication-method=socket",
         "--skip-test-db",

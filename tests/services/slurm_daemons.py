@@ -139,6 +139,7 @@ class SlurmDaemons:
             at.home: "root",
             at.state: "slurm",
             at.database: "mysql",
+            at.temporary: "mysql",
             at.munge: "munge",
         }
         for folder, owner in owners.items():

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from .fixtures import ClusterFactory
 from .node_namespace import Mount
-from .processes import ClusterError
+from .processes import ClusterError, Process
 from .recording import Recorder, recorder
 from .slurm_cluster import DATABASE, SlurmCluster
 from .unix_users import ALICE, BOB, CAROL, user_exists
@@ -194,17 +195,22 @@ def mentions(prefix: Path) -> list[int]:
     return found
 
 
+def names(processes: Iterable[Process]) -> list[str]:
+    """What living processes are called."""
+    found = []
+    for process in processes:
+        with suppress(OSError):
+            found.append(Path(f"/proc/{process.pid}/comm").read_text().strip())
+    return found
+
+
 @pytest.mark.parametrize("proctrack", [None, "linuxproc"])
 def test_stop_leaves_nothing_behind(slurm_cluster_factory: ClusterFactory, proctrack: str | None) -> None:
     """After stop no process is left, not even one that a job put into its own session, and no cgroup."""
     cluster = slurm_cluster_factory(nodes=2, proctrack=proctrack)
     job = cluster.sbatch("setsid sleep 1000 & sleep 1000", "-N2", user=ALICE)
     cluster.wait_state(job, "RUNNING")
-    cluster.wait_for(
-        lambda: "sleep" in cluster.run("ps", "-o", "comm=", "-u", ALICE, check=False).stdout,
-        20,
-        "the job's own processes",
-    )
+    cluster.wait_for(lambda: "sleep" in names(cluster.asked.descendants()), 20, "the job's own processes")
     running = cluster.asked.descendants()
     assert len(running) > 8
     cluster.stop()

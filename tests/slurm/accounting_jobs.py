@@ -64,8 +64,10 @@ def run_them(cluster: SlurmCluster) -> Jobs:
     alice = {"user": ALICE}
     jobs.running = cluster.sbatch("sleep 10000", "--gres=gpu:1", "-w", cluster.nodes[0], **alice)
     cluster.wait_state(jobs.running, "RUNNING", LONG_ENOUGH)
-    jobs.suspended = cluster.sbatch("sleep 2; sleep 2; sleep 2", "--gres=gpu:1", user=BOB)
-    jobs.requeued = cluster.sbatch("sleep 8", "--gres=gpu:1", "--requeue", **alice)
+    resumed = f"{cluster.until_told('resumed')}; sleep 2"
+    jobs.suspended = cluster.sbatch(resumed, "--gres=gpu:1", user=BOB)
+    twice = '[ -n "$SLURM_RESTART_COUNT" ] || sleep 600; sleep 2'
+    jobs.requeued = cluster.sbatch(twice, "--gres=gpu:1", "--requeue", **alice)
     jobs.cancelled_pending = cluster.sbatch("true", "-w", cluster.nodes[0], "--exclusive", **alice)
     jobs.cancelled_held = cluster.sbatch("true", "-H", **alice)
     jobs.waiting_array = cluster.sbatch("true", "--array=1-5%2", "--begin=now+10hours", **alice)
@@ -98,6 +100,7 @@ def _interfere(cluster: SlurmCluster, jobs: Jobs) -> None:
     since = now(cluster)
     cluster.wait_for(lambda: now(cluster) >= since + 3, LONG_ENOUGH, "some seconds of suspension")
     cluster.run("scontrol", "resume", str(jobs.suspended))
+    cluster.tell("resumed")
     cluster.run("scontrol", "requeue", str(jobs.requeued))
     cluster.run("scancel", *map(str, (jobs.cancelled_pending, jobs.cancelled_held, jobs.cancelled_running)))
 

@@ -51,6 +51,13 @@ def test_same_rows(stage: Stage) -> None:
         assert_same_rows(stage, way)
 
 
+@pytest.mark.slurm_versions("sacct's JSON gives the same rows", since="24.11")
+def test_json(stage: Stage) -> None:
+    """sacct's JSON, whose shape can be pinned from 24.11 on, gives the rows of text."""
+    [way] = [way for way in stage.ways if way.name == "sacct-json"]
+    assert_same_rows(stage, way)
+
+
 @pytest.mark.slurm_versions("pyslurm gives the same rows")
 def test_pyslurm(stage: Stage) -> None:
     """pyslurm, where it is installed, gives the rows of text: former lives and segments, too."""

@@ -431,9 +431,12 @@ def course_slow(nv: Any, control: Control) -> object:
     gpu = first_gpu(nv)
     started_s = time.monotonic()
     nv.nvmlDeviceGetPowerUsage(gpu)
-    waited_s, cpu_s = time.monotonic() - started_s, time.process_time()
-    nv.nvmlDeviceGetClockInfo(gpu, nv.NVML_CLOCK_SM)
-    return [waited_s, time.process_time() - cpu_s]
+    waited_s, costs_s = time.monotonic() - started_s, []
+    for _ in range(20):  # on a busy machine one or another gets less of the CPU than of the time
+        cpu_s = time.process_time()
+        nv.nvmlDeviceGetClockInfo(gpu, nv.NVML_CLOCK_SM)
+        costs_s.append(time.process_time() - cpu_s)
+    return [waited_s, max(costs_s)]
 
 
 def test_calls_can_take_time(node: Node) -> None:

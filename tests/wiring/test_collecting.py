@@ -273,7 +273,7 @@ def test_records_of_other_versions(collector: Collector) -> None:
     poll(lambda: collector.stored() == {1: 1}, 60, "the good one")
     collector.send(2)
     poll(lambda: collector.stored() == {1: 1, 2: 1}, 60, "the next one")
-    assert ["newer.record"] == collector.waiting()
+    poll(lambda: ["newer.record"] == collector.waiting(), 60, "the stored ones to leave the inbox")
     assert b"nonsense" == (collector.inbox / "rejected/bad.record").read_bytes()
     assert 1 == collector.said().count("newer.record: record format 99 is not known here")
     assert 1 == collector.said().count("set aside")
