@@ -4,6 +4,8 @@
     ├── UsageError            what the caller asked for cannot be understood
     ├── ConfigError           the configuration file cannot be used
     ├── SourceError           a counter source cannot be opened
+    ├── SamplesError          stored samples cannot be had
+    │   └── SamplesTooMany    not so many at once: a shorter window may help
     ├── RecordError           bytes that should be a record are not one
     │   └── RecordTooNew      they are one of a newer version
     ├── StateError            what the hooks left in the spool cannot be used
@@ -37,6 +39,14 @@ class SourceError(OfuError):
     def __init__(self, message: str, *, reason: str = "no_source") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class SamplesError(OfuError):
+    """Stored samples cannot be had: the server does not answer, does not let us, or is something else."""
+
+
+class SamplesTooMany(SamplesError):
+    """The server does not give so many samples at once, or not in time."""
 
 
 class RecordError(OfuError):

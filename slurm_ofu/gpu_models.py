@@ -21,7 +21,7 @@ else:
 
 def normal_name(name: str) -> str:
     """The form in which names are compared."""
-    return " ".join(name.removeprefix("NVIDIA ").replace("-", " ").split())
+    return " ".join(name.replace("-", " ").split()).removeprefix("NVIDIA ")
 
 
 @cache

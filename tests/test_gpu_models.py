@@ -87,7 +87,9 @@ def test_reference_is_not_the_maximum() -> None:
     assert (1830, 1980, 132) == (model.reference_clock_mhz, model.max_clock_mhz, model.sm_count)
 
 
-@pytest.mark.parametrize("name", ["H100 80GB HBM3", "NVIDIA H100 80GB HBM3", "NVIDIA  H100-80GB  HBM3"])
+@pytest.mark.parametrize(
+    "name", ["H100 80GB HBM3", "NVIDIA H100 80GB HBM3", "NVIDIA  H100-80GB  HBM3", "NVIDIA-H100-80GB-HBM3"]
+)
 def test_one_gpu_has_many_spellings(name: str) -> None:
     """With and without NVIDIA, with dashes for blanks: one GPU."""
     assert 1830 == clock_of(name)

@@ -39,6 +39,7 @@ from slurm_ofu.samples.host_clock import HostClock
 from slurm_ofu.samples.sampler import Sampler
 from slurm_ofu.slurm.gpu_order import Assignment
 from slurm_ofu.slurm.job_env import job_of, node_name
+from slurm_ofu.slurm.opt_out import asks_not_to_be_profiled
 from slurm_ofu.values import Config, DeviceIdentity, HookFacts, Job, SamplerHealth
 from slurm_ofu.wiring.delivering import Delivered, deliver, open_delivery
 from slurm_ofu.wiring.finishing import assemble, environment_facts, finish_run, read_facts
@@ -47,6 +48,8 @@ from slurm_ofu.wiring.gpus import resolve_gpus
 #: How long a finished record is kept in memory while the spool cannot take it.
 RETRY_SECONDS = 600.0
 RETRY_EVERY_SECONDS = 5.0
+#: How often a run that is not profiled says that it is there.
+STAND_BY_NS = 600 * 10**9
 #: How many characters of an error travel with a record.
 WHY_LIMIT = 300
 
@@ -84,8 +87,12 @@ class Run:
     def _with_fold(self, gpu: GpuState) -> GpuState:
         if gpu.position not in self.folds:
             return gpu
-        _, fold = self.folds[gpu.position]
-        return replace(gpu, fold=fold.state())
+        device, fold = self.folds[gpu.position]
+        state = replace(gpu, fold=fold.state())
+        if self.sampler is None:
+            return state
+        choice = self.sampler.source.choice(device)  # the first readings may have settled it
+        return replace(state, source=choice.source, source_note=choice.note)
 
     def interval_seconds(self, has_cycles: bool) -> float:
         """The configured interval of the estimator at hand."""
@@ -148,11 +155,27 @@ def sample(spool: Spool, tag: str, config_path: str, clock: HostClock) -> None:
         if not alone:
             raise StateError("somebody else works on this run")
         run = Run(tag, spool, config, clock, prolog, job)
-        _sample_gpus(run)
+        comment = prolog.environment.get("SLURM_JOB_COMMENT")
+        if config.sampler.allow_opt_out and asks_not_to_be_profiled(comment):
+            _stand_by(run)
+        else:
+            _sample_gpus(run)
         if clock.stopped_by == signal.SIGUSR1 or spool.has_ended(tag):
             _finish(run)
         else:
             run.save()
+
+
+def _stand_by(run: Run) -> None:
+    """The job is not to be profiled: no source is opened. The process stays, because a run whose sampler
+    lives is known to hold its GPUs: others that share them have only their part."""
+    run.no_source = "none: the job asked not to be profiled"
+    run.gpus = [GpuState(position=position, reason="opted_out") for position in run.job.gpu_positions]
+    if run.spool.has_ended(run.tag):
+        return
+    run.settle()
+    while not run.clock.wait_until(run.clock.boottime_ns() + STAND_BY_NS):
+        run.save()
 
 
 def _sample_gpus(run: Run) -> None:

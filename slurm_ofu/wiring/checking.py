@@ -6,7 +6,7 @@ is run. A part that cannot be looked at is a finding too, and the others go on.
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from slurm_ofu.config import config_path, load_config
@@ -16,13 +16,16 @@ from slurm_ofu.gpu_models import find_model
 from slurm_ofu.protocols import CounterSource
 from slurm_ofu.slurm.gpu_order import Assignment
 from slurm_ofu.slurm.gres_conf import read_gres_conf, read_node_gres
-from slurm_ofu.values import Config, Reason
+from slurm_ofu.values import Config, DeviceIdentity, Reading, SourceChoice
 from slurm_ofu.wiring.checking_hooks import check_node_name, check_slurm
 from slurm_ofu.wiring.checking_python import check_python
 from slurm_ofu.wiring.checking_storage import check_database, check_delivery, check_spool
 from slurm_ofu.wiring.delivering import is_remote
 from slurm_ofu.wiring.findings import Finding, bad, note, ok, unreadable
 from slurm_ofu.wiring.gpus import DEFAULT_SLURM_CONF, resolve_gpus
+
+#: Readings after which a source that is still not there is left alone: dcgmi takes a second or two.
+START_TRIES = 40
 
 
 def check(config_file: str | None, *, slurm_conf: str | None, node: str | None) -> Iterator[Finding]:
@@ -75,15 +78,8 @@ def _gpus(config: Config, conf: Path, node: str) -> Iterator[Finding]:
 
 def _source(source: CounterSource, config: Config, conf: Path, node: str) -> Iterator[Finding]:
     devices = source.devices()
-    faults = {}
-    for _ in range(2):  # a figure needs two readings
-        for device in devices:
-            faults[device.uuid] = source.read(device).fault
-        time.sleep(source.min_interval_seconds + 0.01)
-    estimator = "cycles" if source.has_cycles else "sampled"
-    text = f"{source.name}, estimator {estimator}, {len(devices)} GPUs" + (
-        "" if source.has_cycles else " (no cycle counters: they need driver R595 and Hopper)"
-    )
+    readings = _readings(source, devices)
+    text = f"{source.name}, {len(devices)} GPUs"
     yield ok("source", text) if devices else bad("source", text)
     _, count = read_node_gres(conf, node)
     listed = _listed(conf, node)
@@ -98,7 +94,24 @@ def _source(source: CounterSource, config: Config, conf: Path, node: str) -> Ite
         source=source,
         config=config,
     ):
-        yield _gpu(assignment, faults, config)
+        yield _gpu(assignment, source, readings, config)
+
+
+def _readings(source: CounterSource, devices: Sequence[DeviceIdentity]) -> dict[str, Reading]:
+    """The second readings, which a figure needs, or the first at which sources that had to start are there.
+    For an exporter's next collection nobody waits: it may be minutes away."""
+    readings: dict[str, Reading] = {}
+    for number in range(START_TRIES):
+        readings = {device.uuid: source.read(device) for device in devices}
+        starting = [its for its in devices if readings[its.uuid].waiting and _is_soon_there(source, its)]
+        if number > 0 and not starting:
+            break
+        time.sleep(source.min_interval_seconds + 0.01)
+    return readings
+
+
+def _is_soon_there(source: CounterSource, device: DeviceIdentity) -> bool:
+    return source.choice(device).source != "exporter"
 
 
 def _listed(conf: Path, node: str) -> int:
@@ -107,14 +120,27 @@ def _listed(conf: Path, node: str) -> int:
     return sum(len(line.files) for line in lines if line.nodes is None or node in line.nodes)
 
 
-def _gpu(assignment: Assignment, faults: Mapping[str, Reason | None], config: Config) -> Finding:
+def _gpu(
+    assignment: Assignment, source: CounterSource, readings: Mapping[str, Reading], config: Config
+) -> Finding:
     what, device = f"GPU {assignment.position}", assignment.device
     if device is None:
         return bad(what, f"unmapped: {assignment.why_not}")
     model = find_model(device.gpu_model, config.gpu_models)
     clock = f"reference clock {model.reference_clock_mhz:g} MHz" if model else "unknown model: no OFU"
-    fault = faults[device.uuid]
-    text = f"{device.uuid} ({device.gpu_model}), by {assignment.how}, {clock}"
-    if fault is not None:
-        return bad(what, f"{text}, reads: {fault}")
+    reading, choice = readings[device.uuid], source.choice(device)
+    text = f"{device.uuid} ({device.gpu_model}), by {assignment.how}, {clock}, source {choice.source}"
+    note = f" ({choice.note})" if choice.note else ""
+    if reading.fault is not None:
+        return bad(what, f"{text}, reads: {reading.fault}{note}")
+    text = f"{text}, {_estimator(reading, choice)}{note}"
     return bad(what, text) if model is None else ok(what, text)
+
+
+def _estimator(reading: Reading, choice: SourceChoice) -> str:
+    """What a run's figure will be made of, as far as two readings show it."""
+    if reading.sm_cycles is not None:
+        return "estimator cycles"
+    if choice.source == "exporter" or reading.published_clock_mhz is not None:
+        return "estimator scraped, at the exporter's own interval"
+    return "estimator sampled: cycle counters need driver R595 and Hopper"
