@@ -2,12 +2,37 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from slurm_ofu.values import GpuTotals, UsageSums
 
 #: (variance, sum of squared variances over their degrees), both None where the error is unknown
 Variance = tuple[float | None, float | None]
+
+# What is simply added, by its names in UsageSums: what may be unknown, and what is 0 then.
+_NUMERATORS = (
+    *("allocated_seconds", "ofu_tensor_active_seconds", "tensor_active_seconds", "tensor_ref_seconds"),
+    *("sm_active_seconds", "energy_joules", "idle_seconds", "idle_tail_seconds", "non_tensor_seconds"),
+    *("peak_tensor_ref_seconds", "throttled_power_seconds", "throttled_thermal_seconds"),
+    "held_suspended_seconds",
+)
+_DENOMINATORS = (
+    *("gpu_count", "gpu_count_unknown_time", "covered_seconds", "ofu_covered_seconds"),
+    *("tpa_covered_seconds", "sm_active_covered_seconds", "idle_covered_seconds"),
+    *("non_tensor_covered_seconds", "peak_covered_seconds", "throttle_covered_seconds"),
+)
+_LABELS = ("estimators", "reasons", "gpu_models")
+_GPU_FIELDS = {field.name for field in fields(GpuTotals)}
+_OF_A_GPU = tuple(name for name in (*_NUMERATORS, *_DENOMINATORS) if name in _GPU_FIELDS)
+# What profiling counters say of a GPU, by its names in GpuTotals, when they say nothing.
+_UNMEASURED: dict[str, Any] = {
+    **dict.fromkeys(("tensor_active_seconds", "tensor_ref_seconds", "tensor_ref_error_seconds")),
+    **dict.fromkeys(("sm_active_seconds", "idle_seconds", "idle_tail_seconds", "non_tensor_seconds")),
+    **dict.fromkeys(("peak_tensor_ref_seconds", "error_degrees")),
+    **dict.fromkeys(("covered_seconds", "sm_active_covered_seconds", "idle_covered_seconds"), 0.0),
+    **dict.fromkeys(("non_tensor_covered_seconds", "peak_covered_seconds"), 0.0),
+}
 
 
 def pool(members: Iterable[UsageSums]) -> UsageSums:
@@ -22,28 +47,25 @@ def pool_gpus(members: Iterable[GpuTotals]) -> UsageSums:
 
 
 def sums_of_gpu(gpu: GpuTotals) -> UsageSums:
-    """One GPU of one run as sums."""
+    """One GPU of one run as sums. What the counters of a suspect one said is not believed: not measured."""
+    if gpu.reason == "suspect":
+        gpu = replace(gpu, **_UNMEASURED)
     has_ofu = gpu.tensor_ref_seconds is not None
     variance = None if gpu.tensor_ref_error_seconds is None else gpu.tensor_ref_error_seconds**2
+    same: dict[str, Any] = {name: getattr(gpu, name) for name in _OF_A_GPU}
     return UsageSums(
         run_count=1,
         gpu_count=1.0,
         gpu_count_unknown_time=1.0 if gpu.allocated_seconds is None else 0.0,
-        allocated_seconds=gpu.allocated_seconds,
-        covered_seconds=gpu.covered_seconds,
         ofu_covered_seconds=gpu.covered_seconds if has_ofu else 0.0,
         ofu_tensor_active_seconds=gpu.tensor_active_seconds if has_ofu else None,
-        tensor_active_seconds=gpu.tensor_active_seconds,
-        tensor_ref_seconds=gpu.tensor_ref_seconds,
         tensor_ref_variance=variance,
         tensor_ref_variance_per_degree=_per_degree(variance, gpu.error_degrees),
         tpa_covered_seconds=0.0 if gpu.tensor_active_seconds is None else gpu.covered_seconds,
-        sm_active_seconds=gpu.sm_active_seconds,
-        sm_active_covered_seconds=gpu.sm_active_covered_seconds,
-        energy_joules=gpu.energy_joules,
         estimators=() if gpu.estimator is None else (gpu.estimator,),
         reasons=(gpu.reason,),
         gpu_models=() if gpu.gpu_model is None else (gpu.gpu_model,),
+        **same,
     )
 
 
@@ -56,25 +78,16 @@ def degrees_of_freedom(variance: float, per_degree: float | None) -> float:
 
 def _pool(members: Sequence[UsageSums], variance_of: Callable[[Sequence[UsageSums]], Variance]) -> UsageSums:
     variance, per_degree = variance_of([sums for sums in members if sums.tensor_ref_seconds is not None])
+    added: dict[str, Any] = {
+        **{name: _add(getattr(sums, name) for sums in members) for name in _NUMERATORS},
+        **{name: math.fsum(getattr(sums, name) for sums in members) for name in _DENOMINATORS},
+        **{name: _union(getattr(sums, name) for sums in members) for name in _LABELS},
+    }
     return UsageSums(
         run_count=sum(sums.run_count for sums in members),
-        gpu_count=math.fsum(sums.gpu_count for sums in members),
-        gpu_count_unknown_time=math.fsum(sums.gpu_count_unknown_time for sums in members),
-        allocated_seconds=_add(sums.allocated_seconds for sums in members),
-        covered_seconds=math.fsum(sums.covered_seconds for sums in members),
-        ofu_covered_seconds=math.fsum(sums.ofu_covered_seconds for sums in members),
-        ofu_tensor_active_seconds=_add(sums.ofu_tensor_active_seconds for sums in members),
-        tensor_active_seconds=_add(sums.tensor_active_seconds for sums in members),
-        tensor_ref_seconds=_add(sums.tensor_ref_seconds for sums in members),
         tensor_ref_variance=variance,
         tensor_ref_variance_per_degree=per_degree,
-        tpa_covered_seconds=math.fsum(sums.tpa_covered_seconds for sums in members),
-        sm_active_seconds=_add(sums.sm_active_seconds for sums in members),
-        sm_active_covered_seconds=math.fsum(sums.sm_active_covered_seconds for sums in members),
-        energy_joules=_add(sums.energy_joules for sums in members),
-        estimators=_union(sums.estimators for sums in members),
-        reasons=_union(sums.reasons for sums in members),
-        gpu_models=_union(sums.gpu_models for sums in members),
+        **added,
     )
 
 

@@ -33,6 +33,16 @@ def figures(sums: UsageSums) -> Figures:
         reason=_reason(sums, ofu),
         reasons=by_severity(sums.reasons),
         gpu_model=_one_or_mixed(sums.gpu_models),
+        idle_gpu_hours=_hours(sums.idle_seconds),
+        idle_judged_gpu_hours=sums.idle_covered_seconds / _SECONDS_PER_HOUR,
+        idle_tail_gpu_hours=_hours(sums.idle_tail_seconds),
+        non_tensor_gpu_hours=_hours(sums.non_tensor_seconds),
+        non_tensor_judged_gpu_hours=sums.non_tensor_covered_seconds / _SECONDS_PER_HOUR,
+        peak_ofu_ratio=_ratio(sums.peak_tensor_ref_seconds, sums.peak_covered_seconds),
+        throttled_power_gpu_hours=_hours(sums.throttled_power_seconds),
+        throttled_thermal_gpu_hours=_hours(sums.throttled_thermal_seconds),
+        throttle_known_gpu_hours=sums.throttle_covered_seconds / _SECONDS_PER_HOUR,
+        held_suspended_gpu_hours=_hours(sums.held_suspended_seconds),
     )
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from slurm_ofu.integrals.cycles import CycleCounter
 from slurm_ofu.integrals.intervals import sampled_interval
-from slurm_ofu.integrals.series import BucketLine, QuarterSeries, Series
+from slurm_ofu.integrals.minutes import Minutes, minutes_of
+from slurm_ofu.integrals.series import BucketLine, Peak, QuarterSeries, Series
 from slurm_ofu.integrals.side import MeanSum, SideSums
 from slurm_ofu.values import Interval, Reading, Reason, Sample
 
@@ -26,6 +27,7 @@ class GpuFold:
     cycles: Series
     counter: CycleCounter
     side: SideSums
+    minutes: Minutes
     # Elapsed SM cycles by the counter, and by the sampled clock over the same time: their scale.
     counted_megacycles: float = 0.0
     clock_megacycles: float = 0.0
@@ -42,7 +44,7 @@ class GpuFold:
         def series() -> Series:
             return Series(BucketLine(start_ns, int(bucket_seconds * 1e9)))
 
-        return cls(series(), series(), CycleCounter(), SideSums.empty())
+        return cls(series(), series(), CycleCounter(), SideSums.empty(), Minutes())
 
     def add(self, sample: Sample, wall_offset_ns: int) -> None:
         """Count one sample. While its source is waiting, only what stands beside the figures is new."""
@@ -60,6 +62,7 @@ class GpuFold:
         self.fault = sample.reading.fault
         self.fault_count = self.fault_count + 1 if self.fault is not None else 0
         self.side.add(sample.reading)
+        self.minutes.add(sample.reading, self.side)
         interval = self.counter.advance(sample.reading)
         if interval is not None:
             self.cycles.add(interval, wall_offset_ns)
@@ -94,6 +97,7 @@ class GpuFold:
             cycles=_series(state["cycles"]),
             counter=CycleCounter(**state["counter"]),
             side=_side(state["side"]),
+            minutes=_minutes(state),
             counted_megacycles=state["counted_megacycles"],
             clock_megacycles=state["clock_megacycles"],
             fault=state["fault"],
@@ -147,7 +151,18 @@ def _series(state: dict[str, Any]) -> Series:
     line = BucketLine(**state["line"])
     line.megacycles = _unpacked(state["line"]["megacycles"])
     line.covered_seconds = _unpacked(state["line"]["covered_seconds"])
-    return Series(**{**state, "line": line, "quarters": _quarters(state["quarters"])})
+    peak = _peak(state["peak"]) if "peak" in state else Peak()  # earlier versions had none
+    return Series(**{**state, "line": line, "quarters": _quarters(state["quarters"]), "peak": peak})
+
+
+def _peak(state: dict[str, Any]) -> Peak:
+    latest = {name: _unpacked(state[name]) for name in ("megacycles", "covered_seconds")}
+    return Peak(**{**state, **latest})
+
+
+def _minutes(state: dict[str, Any]) -> Minutes:
+    """Earlier versions had none: then nothing was judged."""
+    return minutes_of(state["minutes"]) if "minutes" in state else Minutes()
 
 
 def _side(state: dict[str, Any]) -> SideSums:

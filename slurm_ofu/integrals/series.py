@@ -7,6 +7,8 @@ from slurm_ofu.values import Interval
 
 BUCKET_LIMIT = 128
 QUARTER_NS = 900 * 10**9
+MINUTE_NS = 60 * 10**9
+PEAK_MINUTES = 5
 
 
 def spread(start_ns: int, end_ns: int, width_ns: int) -> Iterator[tuple[int, float]]:
@@ -58,6 +60,41 @@ def _pair_sums(values: list[float]) -> list[float]:
 
 
 @dataclass(slots=True)
+class Peak:
+    """The busiest five minutes so far: the greatest sum over five minutes in a row, with what of it was
+    covered. Minutes are counted from the time-line's start; ``megacycles`` are of the latest five, the one
+    that is being filled last."""
+
+    index: int = 0
+    megacycles: list[float] = field(default_factory=lambda: [0.0] * PEAK_MINUTES)
+    covered_seconds: list[float] = field(default_factory=lambda: [0.0] * PEAK_MINUTES)
+    best_megacycles: float = 0.0
+    best_covered_seconds: float = 0.0
+
+    def add(self, interval: Interval, origin_ns: int) -> None:
+        """Lay an interval over its minutes, counted from ``origin_ns``."""
+        begin, end = interval.start_ns - origin_ns, interval.end_ns - origin_ns
+        for index, share in spread(max(0, begin), end, MINUTE_NS):
+            if index != self.index:
+                self._turn_to(index)
+            self.megacycles[-1] += share * interval.tensor_megacycles
+            self.covered_seconds[-1] += share * (end - begin) / 1e9
+
+    def greatest(self) -> tuple[float, float]:
+        """(megacycles, covered seconds), those of the latest five minutes considered; of equals the one
+        that is better covered."""
+        latest = (sum(self.megacycles), sum(self.covered_seconds))
+        return max(latest, (self.best_megacycles, self.best_covered_seconds))
+
+    def _turn_to(self, index: int) -> None:
+        self.best_megacycles, self.best_covered_seconds = self.greatest()
+        passed = min(index - self.index, PEAK_MINUTES)
+        for line in (self.megacycles, self.covered_seconds):
+            line[:] = [*line[passed:], *[0.0] * passed]
+        self.index = index
+
+
+@dataclass(slots=True)
 class QuarterSeries:
     """Sums of one GPU inside one UTC quarter hour."""
 
@@ -79,6 +116,7 @@ class Series:
     variance_per_degree: float = 0.0  # sum of squared variances over their degrees of freedom
     interval_count: int = 0
     quarters: dict[int, QuarterSeries] = field(default_factory=dict)  # epoch // 900 s → sums
+    peak: Peak = field(default_factory=Peak)
 
     def add(self, interval: Interval, wall_offset_ns: int) -> None:
         """Add one interval; ``wall_offset_ns`` is wall clock minus boottime, for the quarter's label."""
@@ -89,6 +127,7 @@ class Series:
         self.variance_per_degree += interval.variance**2 / interval.degrees
         self.interval_count += 1
         self.line.add(interval)
+        self.peak.add(interval, self.line.start_ns)
         self._add_quarters(interval, wall_offset_ns)
 
     def _add_quarters(self, interval: Interval, wall_offset_ns: int) -> None:

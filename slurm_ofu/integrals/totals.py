@@ -12,13 +12,11 @@ from slurm_ofu.figures.student import NORMAL_QUANTILE, t_quantile
 from slurm_ofu.integrals.cycles import counter_scale
 from slurm_ofu.integrals.gpu_fold import GpuFold
 from slurm_ofu.integrals.series import BucketLine, Series
+from slurm_ofu.integrals.standstill import counters_stand_still, standstill_seconds
 from slurm_ofu.values import Estimator, GpuModel, GpuTotals, QuarterSums, Reason, Timeline
 
 #: From here on the two estimators are long enough to be held against each other.
 CROSS_CHECK_SECONDS = 60.0
-#: Counters at zero are not believed at this utilisation and power (idle GPUs draw less than half of it).
-SUSPECT_UTILISATION_RATIO = 0.5
-SUSPECT_POWER_WATTS = 150.0
 #: A mean above the maximum clock by more than this is not to be believed.
 CLOCK_TOLERANCE = 0.02
 
@@ -140,9 +138,10 @@ def gpu_totals(
     """The totals of one GPU. ``died``: the sampler did not live to the job's end."""
     choice = choose(fold, model, given.sm_count, rules.refresh_seconds)
     side = fold.side
+    reason = _reason(fold, given.sm_count, choice, model, rules, died=died)
     whole = GpuTotals(
         position=given.position,
-        reason=_reason(fold, choice, model, rules, died=died),
+        reason=reason,
         # Covered seconds end with the last reading, a moment after the epilog's own clock reading.
         allocated_seconds=_at_least_covered(given.allocated_seconds, choice),
         uuid=given.uuid,
@@ -153,6 +152,7 @@ def gpu_totals(
         mig_profile=given.mig_profile,
         sm_share_ratio=given.sm_share_ratio,
         **_choice_fields(choice, model, wall_offset_ns),
+        **_covered(fold, choice, given.sm_count, suspect=reason == "suspect"),
         sm_active_seconds=side.sm_active.known_total,
         sm_active_covered_seconds=side.sm_active.seconds,
         dram_active_seconds=side.dram_active.known_total,
@@ -166,6 +166,7 @@ def gpu_totals(
         throttled_power_seconds=side.throttled_power.known_total,
         throttled_thermal_seconds=side.throttled_thermal.known_total,
         throttle_covered_seconds=side.throttled_power.seconds,
+        **(_minute_fields(fold, died=died) if choice is not None else {}),
     )
     return part_of(whole, given)
 
@@ -202,12 +203,11 @@ def _choice_fields(choice: Choice | None, model: GpuModel | None, wall_offset_ns
     return {
         "estimator": choice.estimator,
         "interval_count": choice.series.interval_count,
-        "covered_seconds": choice.series.covered_seconds,
         "tensor_active_seconds": choice.series.tensor_active_seconds,
         "reference_clock_mhz": reference_mhz,
         "tensor_ref_seconds": _times(choice.series.tensor_megacycles, to_seconds),
         "tensor_ref_error_seconds": sigma_seconds,
-        **({} if reference_mhz else _without_reference(choice)),
+        **(_peak(choice, reference_mhz) if reference_mhz else _without_reference(choice)),
         "error_degrees": choice.degrees if choice.degrees != float("inf") else None,
         "disagreement_ratio": choice.disagreement_ratio,
         "timeline": _timeline(choice.series.line, to_seconds, wall_offset_ns),
@@ -219,6 +219,38 @@ def _without_reference(choice: Choice) -> dict[str, Any]:
     return {
         "tensor_megacycles": choice.series.tensor_megacycles / choice.scale,
         "tensor_megacycles_error": choice.sigma_megacycles,
+    }
+
+
+def _covered(fold: GpuFold, choice: Choice | None, sm_count: int | None, *, suspect: bool) -> dict[str, Any]:
+    """Minutes in which the counters stood still under work were not measured; their tensor work is 0 in all
+    sums. Where they spoil the figures, the row shows what the counters said."""
+    if choice is None:
+        return {}
+    still_seconds = 0.0 if suspect else standstill_seconds(fold, sm_count)
+    return {"covered_seconds": max(0.0, choice.series.covered_seconds - still_seconds)}
+
+
+def _peak(choice: Choice, reference_mhz: float) -> dict[str, float]:
+    """The busiest five minutes, or the whole of a shorter run; an earlier version's checkpoint has none."""
+    megacycles, covered_seconds = choice.series.peak.greatest()
+    if covered_seconds <= 0:
+        return {}
+    return {
+        "peak_tensor_ref_seconds": megacycles / (choice.scale * reference_mhz),
+        "peak_covered_seconds": covered_seconds,
+    }
+
+
+def _minute_fields(fold: GpuFold, *, died: bool) -> dict[str, Any]:
+    """What was judged by the minute; a run that went on unseen has no tail."""
+    its = fold.minutes.finished(None if died else fold.side.last_taken_ns)
+    return {
+        "idle_seconds": its.idle_seconds if its.judged_seconds > 0 else None,
+        "idle_covered_seconds": its.judged_seconds,
+        "idle_tail_seconds": its.idle_stretch_seconds,
+        "non_tensor_seconds": its.non_tensor_seconds if its.sm_judged_seconds > 0 else None,
+        "non_tensor_covered_seconds": its.sm_judged_seconds,
     }
 
 
@@ -238,8 +270,16 @@ def _timeline(line: BucketLine, to_seconds: float | None, wall_offset_ns: int) -
 
 
 def _reason(
-    fold: GpuFold, choice: Choice | None, model: GpuModel | None, rules: Rules, *, died: bool
+    fold: GpuFold,
+    sm_count: int | None,
+    choice: Choice | None,
+    model: GpuModel | None,
+    rules: Rules,
+    *,
+    died: bool,
 ) -> Reason:
+    if choice is not None and _is_suspect(fold, sm_count, choice, model):
+        return "suspect"  # whatever else is the matter: what was measured cannot be believed
     if died:
         return "sampler_died"
     if fold.fault is not None and (fold.fault_count > 1 or choice is None):
@@ -250,24 +290,16 @@ def _reason(
         return "short" if seen_seconds < 2 * rules.interval_seconds else "source_lost"
     if model is None:
         return "unknown_model"
-    if model.max_clock_mhz is not None and _mean_mhz(choice) > model.max_clock_mhz * (1 + CLOCK_TOLERANCE):
-        return "suspect"  # more tensor cycles than the clock has
-    if _counters_stand_still(fold):
-        return "suspect"
     return "ok" if choice.series.covered_seconds >= 2 * rules.interval_seconds else "short"
 
 
-def _counters_stand_still(fold: GpuFold) -> bool:
-    """Profiling counters that say 0 throughout while kernels run and power is drawn (a wedged profiling
-    module does this). SM activity without tensor work is a program's own affair."""
-    side = fold.side
-    if side.sm_active.seconds <= 0 or side.sm_active.total > 0 or side.utilisation.seconds <= 0:
+def _is_suspect(fold: GpuFold, sm_count: int | None, choice: Choice, model: GpuModel | None) -> bool:
+    """Counters that stand still under work, or more tensor cycles than the clock has."""
+    if counters_stand_still(fold, sm_count):
+        return True
+    if model is None or model.max_clock_mhz is None:
         return False
-    if fold.sampled.tensor_megacycles > 0 or fold.cycles.tensor_megacycles > 0:
-        return False
-    busy = side.utilisation.total / side.utilisation.seconds >= SUSPECT_UTILISATION_RATIO
-    known_power = side.power.total / side.power.seconds if side.power.seconds > 0 else SUSPECT_POWER_WATTS
-    return busy and known_power >= SUSPECT_POWER_WATTS
+    return _mean_mhz(choice) > model.max_clock_mhz * (1 + CLOCK_TOLERANCE)
 
 
 def quarter_sums(
@@ -277,14 +309,16 @@ def quarter_sums(
     refresh_seconds: float,
     allocated: dict[int, float],
 ) -> tuple[QuarterSums, ...]:
-    """Sums per UTC quarter hour over the GPUs of one model on one node.
+    """Sums per UTC quarter hour over the GPUs of one model on one node; a suspect one was not measured.
 
     ``allocated``: quarter (epoch // 900) → allocated seconds of one GPU in it.
     """
     shared = [
         (choice, given.weight)
         for fold, given in folds
-        if fold is not None and (choice := choose(fold, model, given.sm_count, refresh_seconds)) is not None
+        if fold is not None
+        and (choice := choose(fold, model, given.sm_count, refresh_seconds)) is not None
+        and not _is_suspect(fold, given.sm_count, choice, model)
     ]
     quarters = set(allocated).union(*(choice.series.quarters for choice, _ in shared))
     parts = sum(given.weight for _, given in folds)

@@ -8,6 +8,8 @@ from typing import Any
 
 from slurm_ofu.figures import figures, gpu_figures, pool, pooled_timeline
 from slurm_ofu.reports.fields import claim_values, figure_values, row_values, safe, unit_of
+from slurm_ofu.reports.page_minutes import least_tail_seconds
+from slurm_ofu.reports.page_timeline import believed_timelines
 from slurm_ofu.reports.question import Question
 from slurm_ofu.reports.run_words import sums_of
 from slurm_ofu.values import GpuRow, GpuTotals, GroupBy, JobPage, NodeRow, SamplerHealth, UsageRow
@@ -27,7 +29,7 @@ def as_json(rows: Sequence[UsageRow], question: Question, *, generated_at: datet
 
 
 def pages_as_json(pages: Sequence[JobPage], question: Question, *, generated_at: datetime) -> str:
-    """The same document with ``nodes``, ``gpus`` and ``timeline`` in each row."""
+    """The same document with ``idle_tail_seconds``, ``nodes``, ``gpus`` and ``timeline`` in each row."""
     return _document([_page(page) for page in pages], [page.row for page in pages], question, generated_at)
 
 
@@ -70,6 +72,7 @@ def _row(row: UsageRow, by: GroupBy) -> dict[str, Any]:
 def _page(page: JobPage) -> dict[str, Any]:
     return {
         **_row(page.row, "job"),
+        "idle_tail_seconds": safe(least_tail_seconds(page)),
         "nodes": [_node(node) for node in page.nodes],
         "gpus": [_gpu(gpu) for gpu in page.gpus],
         "timeline": _timeline(page.gpus),
@@ -93,8 +96,7 @@ def _gpu(gpu: GpuRow) -> dict[str, Any]:
 
 
 def _timeline(gpus: Sequence[GpuRow]) -> dict[str, Any] | None:
-    lines = (gpu.totals.timeline for gpu in gpus)
-    line = pooled_timeline((line for line in lines if line is not None), bucket_count=TIMELINE_BUCKETS)
+    line = pooled_timeline(believed_timelines(gpus), bucket_count=TIMELINE_BUCKETS)
     if line is None:
         return None
     return {

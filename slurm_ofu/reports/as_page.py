@@ -12,6 +12,7 @@ from slurm_ofu.reports.notes import as_notes, explanations, style
 from slurm_ofu.reports.page_anomalies import anomalies
 from slurm_ofu.reports.page_claim import CLAIM_NOTE, claim_facts
 from slurm_ofu.reports.page_facts import measured_facts
+from slurm_ofu.reports.page_minutes import held_facts, minute_facts
 from slurm_ofu.reports.page_run import run_facts
 from slurm_ofu.reports.page_timeline import timeline_facts
 from slurm_ofu.reports.run_words import display_job_id, sums_of
@@ -51,7 +52,8 @@ def as_page(page: JobPage, zone: tzinfo, *, width: int, colour: bool, doubt: str
     ``doubt``: why what looks like a claim in the job's comment is none.
     """
     its = figures(sums_of(page.row))
-    facts = [*measured_facts(its), *timeline_facts(page.gpus, zone, columns=min(64, text_width(width)))]
+    timeline = timeline_facts(page.gpus, zone, columns=min(64, text_width(width)))
+    facts = [*measured_facts(its), *minute_facts(page, its), *held_facts(its), *timeline]
     claim = None
     if page.row.run is not None:
         claim = page.row.run.claim

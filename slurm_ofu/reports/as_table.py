@@ -1,7 +1,7 @@
 """Many runs or groups, one line each, and what they add up to."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slurm_ofu.figures import figures, pool
 from slurm_ofu.reports.free_text import shortened, wrapped
@@ -23,9 +23,11 @@ class _Name:
     of: Callable[[UsageRow, Figures], str]
 
 
+_IDLE = Column(title="Idle", right=True, give_way=3)
 _FIGURES = (
     Column(title="GPUs", right=True),
     Column(title="GPU-h", right=True),
+    _IDLE,
     Column(title="Tensor", right=True, give_way=1),
     Column(title="Clock", right=True, give_way=1),
     Column(title="Coverage", right=True),
@@ -50,6 +52,9 @@ def as_table(
         shown.append(figures(pool(sums)))
         lines.append(_line(_total_names(names, shown[-1], question), shown[-1], total=True))
     columns = [*(leading.column for leading in names), *_FIGURES]
+    if all(its.idle_gpu_hours is None for its in shown):
+        lines = [_without(line, columns.index(_IDLE)) for line in lines]
+        columns.remove(_IDLE)
     grid = as_grid(columns, lines, width=width, colour=colour, header=header)
     if not header:
         return grid
@@ -61,6 +66,7 @@ def _line(names: tuple[str, ...], its: Figures, *, total: bool = False) -> Line:
     cells = (
         count(its.gpu_count),
         hours(its.gpu_hours),
+        hours(its.idle_gpu_hours, absent=NOT_MEASURED),
         percent(its.tpa_mean_ratio, absent=NOT_MEASURED),
         percent(its.active_clock_ratio, absent=NOT_MEASURED),
         percent(its.coverage_ratio),
@@ -69,9 +75,13 @@ def _line(names: tuple[str, ...], its: Figures, *, total: bool = False) -> Line:
     return Line(cells=names + cells, style=style(its), total=total)
 
 
+def _without(line: Line, number: int) -> Line:
+    return replace(line, cells=(*line.cells[:number], *line.cells[number + 1 :]))
+
+
 def _run_names(rows: Sequence[UsageRow]) -> tuple[_Name, ...]:
     """Which run it is; restarts and clusters only where they tell runs apart, name and state only where
-    accounting has said some. Job name, state, account and partition give way in this order."""
+    accounting has said some. Job name, state, account, idle hours and partition give way in this order."""
     runs = [row.run for row in rows if row.run is not None]
     restarted = any(run.restart_count > 0 for run in runs)
     several_clusters = len({run.cluster for run in runs}) > 1
@@ -81,12 +91,12 @@ def _run_names(rows: Sequence[UsageRow]) -> tuple[_Name, ...]:
     if several_clusters:
         names.append(_run_name("Cluster", lambda run: run.cluster, shrinks=True))
     if any(run.job_name is not None for run in runs):
-        names.append(_run_name("Name", lambda run: run.job_name, longest=_LONGEST_NAME, give_way=5))
+        names.append(_run_name("Name", lambda run: run.job_name, longest=_LONGEST_NAME, give_way=6))
     names.append(_run_name("User", lambda run: run.user, shrinks=True))
-    names.append(_run_name("Account", lambda run: run.account, shrinks=True, give_way=3))
+    names.append(_run_name("Account", lambda run: run.account, shrinks=True, give_way=4))
     names.append(_run_name("Partition", lambda run: run.partition, shrinks=True, give_way=2))
     if any(final_state(run) is not None for run in runs):
-        names.append(_run_name("State", final_state, longest=_LONGEST_NAME, give_way=4))
+        names.append(_run_name("State", final_state, longest=_LONGEST_NAME, give_way=5))
     return tuple(names)
 
 

@@ -7,10 +7,12 @@ from slurm_ofu.reports.free_text import wrapped
 from slurm_ofu.reports.wording import (
     ABOVE_ONE,
     EXPLANATIONS,
+    IDLE_IN_PART,
     MEASURED_PART,
     MIXED_MODELS,
     NO_TENSOR_WORK,
     count,
+    idle_in_part,
     in_part,
     mixed,
     other_reasons,
@@ -48,6 +50,8 @@ def explanations(shown: Sequence[Figures], *, total: Figures, but: str | None = 
         texts.append(MIXED_MODELS)
     if any(its.ofu_error_pp is not None and in_part(its) for its in shown):
         texts.append(MEASURED_PART)
+    if idle_in_part(total):
+        texts.append(IDLE_IN_PART)
     if total.gpu_count_unknown_time > 0:
         texts.append(_unknown_time(total.gpu_count_unknown_time))
     return texts

@@ -14,6 +14,10 @@ SILENT = (
     "no node ever reported on this job. What its GPUs did is not known, which does not mean that they did"
     " nothing: the hooks did not run there, or the records still wait on the nodes (ofu-node check)"
 )
+BACKFILLED = (
+    "no node ever reported on this job: the figures were made afterwards, of samples that others had stored"
+    " (ofu-admin backfill)"
+)
 _NOT_READ = "Slurm's accounting not read yet"
 
 
@@ -29,7 +33,7 @@ def run_facts(run: RunRow, its: Figures, gpus: Sequence[GpuRow], zone: tzinfo) -
         *([("Submitted", moment_of(run.submit_epoch_s, zone))] if run.submit_epoch_s is not None else []),
         *_time(run, zone),
         *([("Comment", _cut(run.comment))] if run.comment is not None else []),
-        *([] if run.heard else [("Silent", SILENT)]),
+        *([] if run.heard else [("Silent", BACKFILLED if gpus else SILENT)]),
     ]
 
 
@@ -68,7 +72,7 @@ def _raw_id(run: RunRow) -> str:
 
 
 def _gpus(run: RunRow, its: Figures, gpus: Sequence[GpuRow]) -> str:
-    if not run.heard and run.slurm_gpu_count is not None:
+    if not (run.heard or gpus) and run.slurm_gpu_count is not None:
         return f"{run.slurm_gpu_count} by Slurm's accounting"
     return f"{count(its.gpu_count)}: {_gpu_models(gpus) if gpus else name(its.gpu_model)}"
 

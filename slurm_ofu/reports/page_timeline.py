@@ -7,20 +7,25 @@ from slurm_ofu.figures import OfuTimeline, pooled_timeline
 from slurm_ofu.reports.facts import Fact
 from slurm_ofu.reports.sparkline import GAP, sparkline
 from slurm_ofu.reports.wording import duration, percent
-from slurm_ofu.values import GpuRow
+from slurm_ofu.values import GpuRow, Timeline
 
 _SHORT_SECONDS = 600.0  # up to here minutes alone would not tell start from end
 
 
 def timeline_facts(gpus: Sequence[GpuRow], zone: tzinfo, *, columns: int) -> list[Fact]:
     """The sparkline over all GPUs with its scale; nothing where no GPU kept a timeline."""
-    lines = (gpu.totals.timeline for gpu in gpus)
-    line = pooled_timeline((line for line in lines if line is not None), bucket_count=columns)
+    line = pooled_timeline(believed_timelines(gpus), bucket_count=columns)
     if line is None:
         return []
     measured = [ratio for ratio in line.ofu_ratios if ratio is not None]
     top = max(measured, default=0.0)
     return [("Timeline", sparkline(line.ofu_ratios, top=top)), ("", _scale(line, top, zone))]
+
+
+def believed_timelines(gpus: Sequence[GpuRow]) -> list[Timeline]:
+    """Those of all GPUs but the suspect ones, of which nothing was measured."""
+    seen = (gpu.totals.timeline for gpu in gpus if gpu.totals.reason != "suspect")
+    return [line for line in seen if line is not None]
 
 
 def _scale(line: OfuTimeline, top: float, zone: tzinfo) -> str:

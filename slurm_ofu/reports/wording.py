@@ -18,7 +18,7 @@ EXPLANATIONS = {
     "unmapped": "which GPU it was is unknown: see [gpu_map] in slurm-ofu.toml",
     "source_lost": "the counters stopped answering before the job ended",
     "profiling_locked": "another profiler held the GPU's counters (Nsight, DCGM)",
-    "suspect": "the counters contradict each other: do not rely on this figure",
+    "suspect": "the counters contradict each other: what they said is left out",
     "shared": "several jobs used the same GPU: the figure includes the others' work, and the GPU-hours are"
     " divided between the jobs",
     "sampler_died": "the sampler did not live to the job's end",
@@ -31,6 +31,8 @@ EXPLANATIONS = {
 }
 ABOVE_ONE = "OFU above 100 %: the SM clock was above the GPU model's reference clock; shown as measured"
 MEASURED_PART = "± is for the measured part only: where Coverage is below 95 % the rest may differ"
+IDLE_IN_PART = "Idle: some of the measured time could not be judged, so there may be more of it"
+SM_UNKNOWN = "SM activity is not known, so that other work cannot be told from none"
 MIXED_MODELS = "mixed: several GPU models are pooled here: an hour of each weighs the same"
 
 #: How an OFU was found.
@@ -47,6 +49,7 @@ NO_TENSOR_WORK = "no tensor work"
 _IDLE_SM_RATIO = 0.01
 _BUSY_SM_RATIO = 0.10
 _NO_TENSOR_RATIO = 0.005
+_MUCH_WORK_RATIO = 0.1
 _NO_TROUBLE = ("ok", "short")
 
 
@@ -93,14 +96,38 @@ def in_part(figures: Figures) -> bool:
     return figures.coverage_ratio is None or figures.coverage_ratio < NEARLY_ALL
 
 
+def no_tensor_work_at_all(figures: Figures) -> bool:
+    """Whether the tensor cores were hardly used, or not at all."""
+    return figures.tpa_mean_ratio is not None and figures.tpa_mean_ratio < _NO_TENSOR_RATIO
+
+
 def workload(figures: Figures) -> str | None:
-    """Tells the two kinds of OFU 0 apart, where SM activity is known: idle, and busy without tensor cores."""
-    tpa, sm_active = figures.tpa_mean_ratio, figures.sm_active_ratio
-    if tpa is None or sm_active is None or tpa >= _NO_TENSOR_RATIO:
+    """Tells the two kinds of OFU 0 apart, where that is known: idle, and busy without tensor cores."""
+    if not no_tensor_work_at_all(figures):
+        return None
+    if figures.idle_gpu_hours is not None:
+        return _workload_by_minutes(figures, figures.idle_gpu_hours)
+    sm_active = figures.sm_active_ratio
+    if sm_active is None:
         return None
     if sm_active < _IDLE_SM_RATIO:
         return IDLE
     return NO_TENSOR_WORK if sm_active >= _BUSY_SM_RATIO else None
+
+
+def _workload_by_minutes(figures: Figures, idle: float) -> str | None:
+    """Idle is who never did anything to speak of; who did, whatever it was, is not."""
+    if idle >= NEARLY_ALL * figures.idle_judged_gpu_hours:
+        return IDLE
+    work = figures.non_tensor_gpu_hours
+    enough = work is not None and work >= _MUCH_WORK_RATIO * figures.non_tensor_judged_gpu_hours
+    return NO_TENSOR_WORK if enough else None
+
+
+def idle_in_part(figures: Figures) -> bool:
+    """Whether much of the measured time could not be judged."""
+    judged, measured = figures.idle_judged_gpu_hours, figures.gpu_hours_measured
+    return figures.idle_gpu_hours is not None and judged < NEARLY_ALL * measured
 
 
 def mixed(figures: Figures) -> bool:
@@ -108,10 +135,10 @@ def mixed(figures: Figures) -> bool:
     return figures.ofu_ratio is not None and figures.gpu_model == "mixed"
 
 
-def hours(value: float | None) -> str:
+def hours(value: float | None, *, absent: str = UNKNOWN) -> str:
     """GPU-hours with one decimal; more where they are few."""
     if value is None:
-        return UNKNOWN
+        return absent
     if value == 0:
         return "0.0"
     if value < 0.0005:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from slurm_ofu.store.views import SIDE_SUMS
+
 _RUN_ID: Final = "the run, see table run"
 _NODE_NAME: Final = "the node, as Slurm names it"
 _REASON: Final = "why there is no figure, or what qualifies it; ok (see metric.md)"
@@ -226,10 +228,11 @@ _QUARTER_HOUR: Final[Mapping[str, str]] = {
     "tensor_ref_error_seconds": "one sigma of tensor_ref_seconds",
 }
 
+_HELD_SUSPENDED: Final = "GPU-seconds that were held while the job was suspended; in no other sum"
 _UNKNOWN_TIME: Final = "of these, GPUs of which nobody knows how long they were held: in no sum of seconds"
 
 _SUMMED_GPUS: Final[Mapping[str, str]] = {
-    "covered_seconds": "measured GPU-seconds",
+    "covered_seconds": "measured GPU-seconds, those of suspect GPUs left out, as in all that is measured",
     "ofu_covered_seconds": "measured GPU-seconds of GPUs that have an OFU: the denominator of OFU",
     "ofu_tensor_active_seconds": "GPU-seconds with an active tensor pipe, of GPUs that have an OFU",
     "tpa_covered_seconds": "measured GPU-seconds of GPUs whose tensor activity is known",
@@ -239,6 +242,7 @@ _SUMMED_GPUS: Final[Mapping[str, str]] = {
     "sm_active_seconds": _SIDE_FIGURES["sm_active_seconds"],
     "sm_active_covered_seconds": _SIDE_FIGURES["sm_active_covered_seconds"],
     "energy_joules": _SIDE_FIGURES["energy_joules"],
+    **{name: _RUN_GPU[name] for name in SIDE_SUMS},
 }
 
 COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -267,6 +271,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "gpu_count_unknown_time": _UNKNOWN_TIME,
         "allocated_seconds": "GPU-seconds allocated, those assumed of silent nodes included",
         "tensor_ref_variance_per_degree": "squared variance over the fewest degrees of freedom of any GPU",
+        "held_suspended_seconds": _HELD_SUSPENDED,
     },
     "run_gpu_sums": {
         **_SUMMED_GPUS,
@@ -279,5 +284,6 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "gpu_count": "GPUs allocated, those assumed of silent nodes included",
         "gpu_count_unknown_time": _UNKNOWN_TIME,
         "assumed_gpu_seconds": "GPU-seconds allocated that no row of run_gpu accounts for",
+        "held_suspended_seconds": _HELD_SUSPENDED,
     },
 }

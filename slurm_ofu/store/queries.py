@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from slurm_ofu.store.views import GPU_SUMS, NODE_SUMS, RUN_SUMS
+from slurm_ofu.store.views import GPU_SUMS, NODE_SUMS, RUN_SUMS, SIDE_SUMS
 
-_TOTALS: Final = """
+_TOTALS: Final = f"""
     COUNT(*) AS run_count,
     SUM(gpu_count) AS gpu_count,
     SUM(gpu_count_unknown_time) AS gpu_count_unknown_time,
@@ -19,7 +19,9 @@ _TOTALS: Final = """
     SUM(tpa_covered_seconds) AS tpa_covered_seconds,
     SUM(sm_active_seconds) AS sm_active_seconds,
     SUM(sm_active_covered_seconds) AS sm_active_covered_seconds,
-    SUM(energy_joules) AS energy_joules
+    SUM(energy_joules) AS energy_joules,
+    SUM(held_suspended_seconds) AS held_suspended_seconds,
+    {", ".join(f"SUM({name}) AS {name}" for name in SIDE_SUMS)}
 """
 
 NODES: Final = "SELECT * FROM run_node WHERE run_id = ? ORDER BY node_name"

@@ -20,6 +20,7 @@ from slurm_ofu.store.queries import COUNT, GPUS, NODES, labels_query, runs_query
 from slurm_ofu.store.rows import HEALTH_FIELDS, gpu_from_row
 from slurm_ofu.store.schema import SCHEMA_VERSION
 from slurm_ofu.store.selection import GROUPS, where
+from slurm_ofu.store.views import SIDE_SUMS
 from slurm_ofu.values import (
     Claim,
     GpuRow,
@@ -208,6 +209,8 @@ def _usage_sums(row: dict[str, Any], estimators: set[str], reasons: set[str], mo
         sm_active_seconds=row["sm_active_seconds"],
         sm_active_covered_seconds=seconds("sm_active_covered_seconds"),
         energy_joules=row["energy_joules"],
+        held_suspended_seconds=row["held_suspended_seconds"],
+        **{name: seconds(name) if name.endswith("_covered_seconds") else row[name] for name in SIDE_SUMS},
         estimators=tuple(sorted(estimators)),
         reasons=tuple(sorted(reasons)),
         gpu_models=tuple(sorted(models)),

@@ -12,7 +12,9 @@ from slurm_ofu.values import CoveredRuns, ReconciledRun, Reconciliation, Reporti
 _Parameters = list[str | int | float]
 
 _SILENT_NODE: Final = "gpu_count_assumed = 1 AND gpu_count IS NOT 0"
-_UNHEARD_RUN: Final = "heard = 0"
+_UNHEARD_RUN: Final = f"""
+heard = 0 AND EXISTS (SELECT 1 FROM run_node AS n WHERE n.run_id = run.run_id AND {_SILENT_NODE})
+"""
 _INCOMPLETE: Final = f"""
 heard = 1 AND EXISTS (SELECT 1 FROM run_node AS n WHERE n.run_id = run.run_id AND {_SILENT_NODE})
 """
@@ -86,7 +88,7 @@ def _coverage_query(clause: str) -> str:
 def _nodes_query(clause: str) -> str:
     """A node's latest record may lie before the window."""
     return f"""
-    WITH named AS (SELECT node_name, SUM(gpu_count_assumed = 0) AS heard_count,
+    WITH named AS (SELECT node_name, SUM(gpu_count_assumed = 0 AND backfilled = 0) AS heard_count,
             SUM({_SILENT_NODE}) AS silent_count
         FROM run_node WHERE run_id IN (SELECT run_id FROM run WHERE {clause}) GROUP BY node_name)
     SELECT node_name, heard_count, silent_count,

@@ -29,6 +29,18 @@ class UsageSums:
     estimators: tuple[str, ...]
     reasons: tuple[str, ...]
     gpu_models: tuple[str, ...]
+    # By the minute, each numerator with the seconds that it is known over.
+    idle_seconds: float | None = None
+    idle_covered_seconds: float = 0.0
+    idle_tail_seconds: float | None = None  # of the idle ones, those up to the runs' ends
+    non_tensor_seconds: float | None = None
+    non_tensor_covered_seconds: float = 0.0
+    peak_tensor_ref_seconds: float | None = None  # of each GPU's busiest five minutes
+    peak_covered_seconds: float = 0.0
+    throttled_power_seconds: float | None = None
+    throttled_thermal_seconds: float | None = None
+    throttle_covered_seconds: float = 0.0
+    held_suspended_seconds: float | None = None  # held by suspended jobs: in none of the others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +64,16 @@ class Figures:
     reason: str | None  # why there is no figure, or what qualifies it; "ok"
     reasons: tuple[str, ...]  # all there are, the most telling first
     gpu_model: str | None  # or "mixed"
+    idle_gpu_hours: float | None
+    idle_judged_gpu_hours: float  # those of which it is known whether they were idle
+    idle_tail_gpu_hours: float | None  # of the idle ones, those up to the runs' ends without a break
+    non_tensor_gpu_hours: float | None  # busy without tensor work
+    non_tensor_judged_gpu_hours: float  # those of which that is known
+    peak_ofu_ratio: float | None  # over the busiest five minutes of each GPU
+    throttled_power_gpu_hours: float | None
+    throttled_thermal_gpu_hours: float | None
+    throttle_known_gpu_hours: float
+    held_suspended_gpu_hours: float | None  # held by suspended jobs: in none of the others
 
 
 GroupBy = Literal["job", "user", "partition", "account"]

@@ -189,6 +189,8 @@ def test_suspended_time_leaves_the_denominator(jobs: Jobs) -> None:
     assert row["suspended_seconds"] >= SUSPENDED_SECONDS - 1
     assert row["coverage_ratio"] <= 1
     assert row["gpu_hours_measured"] <= row["gpu_hours"] + 1e-9
+    held = 2 * row["suspended_seconds"] / 3600
+    assert (pytest.approx(held), 2.0) == (row["held_suspended_gpu_hours"], row["gpu_count"])
 
 
 def test_a_resized_job_is_charged_by_segments(jobs: Jobs) -> None:

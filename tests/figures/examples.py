@@ -5,6 +5,19 @@ from typing import Any
 from slurm_ofu.values import GpuTotals, UsageSums
 
 HOUR = 3600.0
+#: By the minute, of a GPU of two hours: half an hour idle at its end, another without tensor work.
+BY_MINUTES: dict[str, Any] = {
+    "idle_seconds": 0.5 * HOUR,
+    "idle_covered_seconds": 2 * HOUR,
+    "idle_tail_seconds": 0.5 * HOUR,
+    "non_tensor_seconds": 0.5 * HOUR,
+    "non_tensor_covered_seconds": 2 * HOUR,
+    "peak_tensor_ref_seconds": 0.7 * 300,
+    "peak_covered_seconds": 300.0,
+    "throttled_power_seconds": 0.25 * HOUR,
+    "throttled_thermal_seconds": 0.0,
+    "throttle_covered_seconds": 2 * HOUR,
+}
 
 
 def measured(**changes: Any) -> UsageSums:

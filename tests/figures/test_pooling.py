@@ -1,19 +1,29 @@
 """Sums of sums."""
 
 import math
-from dataclasses import astuple
+from dataclasses import astuple, fields
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ofu.figures import figures, pool, pool_gpus
-from slurm_ofu.values import UsageSums
-from tests.figures.examples import gpu, measured, silent_gpu, unmeasured
+from slurm_ofu.figures.pooling import sums_of_gpu
+from slurm_ofu.values import GpuTotals, UsageSums
+from tests.figures.examples import BY_MINUTES, HOUR, gpu, measured, silent_gpu, unmeasured
 
 SECONDS = st.floats(min_value=1e-3, max_value=1e9)
 SHARES = st.floats(min_value=0, max_value=1)
+NUMERATORS = (
+    *("idle_seconds", "idle_tail_seconds", "non_tensor_seconds", "peak_tensor_ref_seconds"),
+    *("throttled_power_seconds", "throttled_thermal_seconds", "held_suspended_seconds"),
+)
+DENOMINATORS = (
+    *("idle_covered_seconds", "non_tensor_covered_seconds", "peak_covered_seconds"),
+    "throttle_covered_seconds",
+)
 
 
 @st.composite
@@ -36,6 +46,8 @@ def runs(draw: st.DrawFn) -> UsageSums:
         tensor_ref_variance_per_degree=variance**2 / draw(st.floats(min_value=1, max_value=1e4)),
         estimators=(draw(st.sampled_from(["cycles", "sampled"])),),
         reasons=(draw(st.sampled_from(["ok", "suspect", "short"])),),
+        **{name: draw(st.sampled_from([None, covered * draw(SHARES)])) for name in NUMERATORS},
+        **{name: covered * draw(SHARES) for name in DENOMINATORS},
     )
 
 
@@ -173,3 +185,82 @@ def test_gpus_of_unknown_time_are_counted() -> None:
         together.gpu_count_unknown_time,
         figures(together).gpu_hours,
     )
+
+
+def test_every_sum_is_pooled() -> None:
+    """Twice the same run is twice every sum: none is left out."""
+    names = [
+        field.name for field in fields(UsageSums) if field.name not in ("estimators", "reasons", "gpu_models")
+    ]
+    one = measured(**{name: 8.0 for name in names if name != "run_count"})
+    two = pool([one, one])
+    assert [2 * getattr(one, name) for name in names] == [getattr(two, name) for name in names]
+
+
+def test_every_sum_of_a_gpu_is_taken() -> None:
+    """What a GPU's row has by the name of a sum is in that sum."""
+    names = {field.name for field in fields(GpuTotals)} & {field.name for field in fields(UsageSums)}
+    eights: dict[str, Any] = dict.fromkeys(names, 8.0)
+    its = gpu(**eights)
+    assert [8.0] * len(names) == [getattr(sums_of_gpu(its), name) for name in sorted(names)]
+
+
+def test_a_suspect_gpu_is_not_measured() -> None:
+    """Samples of a wedged profiling module are excluded from means: its GPU is allocated, drew power, and has
+    no figure by profiling counters."""
+    wedged = gpu(1, tensor=0.0, reason="suspect", energy_joules=5.0, **BY_MINUTES)
+    good = gpu(0, energy_joules=5.0, **BY_MINUTES)
+    its, alone = figures(pool_gpus([good, wedged])), figures(pool_gpus([good]))
+    assert ("suspect", 0.5, 4.0, 10.0) == (its.reason, its.coverage_ratio, its.gpu_hours, its.energy_joules)
+    assert (alone.ofu_ratio, alone.ofu_error_pp, alone.tpa_mean_ratio, alone.sm_active_ratio) == (
+        *(its.ofu_ratio, its.ofu_error_pp, its.tpa_mean_ratio, its.sm_active_ratio),
+    )  # fmt: skip
+    assert (alone.idle_gpu_hours, alone.non_tensor_gpu_hours, alone.peak_ofu_ratio) == (
+        *(its.idle_gpu_hours, its.non_tensor_gpu_hours, its.peak_ofu_ratio),
+    )  # fmt: skip
+    assert 2 * (alone.throttled_power_gpu_hours or 0.0) == its.throttled_power_gpu_hours
+    only = figures(pool_gpus([wedged]))
+    assert (None, None, 0.0, "suspect") == (
+        only.ofu_ratio,
+        only.tpa_mean_ratio,
+        only.coverage_ratio,
+        only.reason,
+    )
+
+
+def test_a_job_counts_by_its_gpus_not_by_what_was_there() -> None:
+    """2 nodes x 4 GPUs, one node without rows; of the others one was seen for a moment: OFU is not dominated
+    by who was seen most, and coverage says how much there was."""
+    seen = [gpu(position) for position in range(3)]
+    moment = gpu(
+        3, tensor=1.0, clock=1.0, covered_seconds=24.0, tensor_active_seconds=24.0, tensor_ref_seconds=24.0
+    )
+    silent = [silent_gpu(position, "not_delivered") for position in range(4, 8)]
+    its = figures(pool_gpus([*seen, moment, *silent]))
+    assert its.coverage_ratio == pytest.approx((3 * 7200 + 24) / (8 * 7200))
+    assert its.ofu_ratio == pytest.approx((3 * 0.4 * 7200 + 24) / (3 * 7200 + 24))
+
+
+def test_whom_idle_hours_find() -> None:
+    """Job A, not measured, has none; job B, held for nothing, has all; job C, 5 min busy and 23 h idle, is
+    found by its tail."""
+    nothing = figures(pool_gpus([silent_gpu()]))
+    held = figures(pool_gpus([gpu(tensor=0.0, **_idle(2.0, 2.0))]))
+    left = figures(pool_gpus([gpu(**_idle(23.0, 23.0))]))
+    assert (None, None, 0.0) == (
+        nothing.idle_gpu_hours,
+        nothing.idle_tail_gpu_hours,
+        nothing.idle_judged_gpu_hours,
+    )
+    assert (2.0, 2.0, 0.0, 1.0) == (
+        *(held.idle_gpu_hours, held.idle_judged_gpu_hours, held.ofu_ratio, held.coverage_ratio),
+    )  # fmt: skip
+    assert 23.0 == left.idle_tail_gpu_hours
+
+
+def _idle(hours: float, of: float) -> dict[str, Any]:
+    return {
+        "idle_seconds": hours * HOUR,
+        "idle_covered_seconds": of * HOUR,
+        "idle_tail_seconds": hours * HOUR,
+    }

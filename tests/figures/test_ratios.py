@@ -7,7 +7,7 @@ import pytest
 
 from slurm_ofu.figures import figures, gpu_figures
 from slurm_ofu.values import UsageSums
-from tests.figures.examples import HOUR, gpu, measured, silent_gpu, unmeasured
+from tests.figures.examples import BY_MINUTES, HOUR, gpu, measured, silent_gpu, unmeasured
 
 
 def test_ofu_is_its_two_factors_multiplied() -> None:
@@ -233,3 +233,26 @@ def test_never_nan_nor_infinite(sums: UsageSums) -> None:
     """Whatever the sums, a figure is finite or absent."""
     numbers = [value for value in astuple(figures(sums)) if isinstance(value, float)]
     assert [] == [value for value in numbers if not math.isfinite(value)]
+
+
+def test_what_is_by_the_minute() -> None:
+    """Idle and non-tensor GPU-hours stand beside the hours they are known over; a peak is a ratio."""
+    its = gpu_figures(gpu(**BY_MINUTES))
+    assert (0.5, 2.0, 0.5, 0.5, 2.0, 0.7) == pytest.approx(
+        (
+            *(its.idle_gpu_hours, its.idle_judged_gpu_hours, its.idle_tail_gpu_hours),
+            *(its.non_tensor_gpu_hours, its.non_tensor_judged_gpu_hours, its.peak_ofu_ratio),
+        )
+    )
+    assert (0.25, 0.0, 2.0) == (
+        *(its.throttled_power_gpu_hours, its.throttled_thermal_gpu_hours, its.throttle_known_gpu_hours),
+    )  # fmt: skip
+
+
+def test_what_was_not_judged_is_not_zero() -> None:
+    """Without minutes nothing is said of idle time, other work and peak."""
+    its = gpu_figures(gpu())
+    assert (None, None, None, None, None, None) == (
+        *(its.idle_gpu_hours, its.idle_tail_gpu_hours, its.non_tensor_gpu_hours),
+        *(its.peak_ofu_ratio, its.throttled_power_gpu_hours, its.held_suspended_gpu_hours),
+    )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slurm_ofu.integrals.gpu_fold import GpuFold
 from slurm_ofu.values import Reading, Sample
-from tests.integrals.examples import SECOND, counted_fold, sample
+from tests.integrals.examples import SECOND, counted_fold, sample, totals
 
 RATIO = st.floats(0.0, 1.0)
 
@@ -24,7 +24,7 @@ def samples(draw: st.DrawFn) -> list[Sample]:
     """What a sampler may hand over: gaps, faults, missing figures, counters with resets."""
     at, since, result = draw(st.integers(0, 10**15)), None, []
     for _ in range(draw(st.integers(0, 12))):
-        at += draw(st.integers(1, 4000 * SECOND))
+        at += draw(st.one_of(st.integers(1, 90 * SECOND), st.integers(1, 4000 * SECOND)))
         failed = draw(st.booleans())
         result.append(
             Sample(
@@ -79,6 +79,19 @@ def test_a_restored_fold_goes_on_as_the_old_one(before: list[Sample], after: lis
     fold.clock_after(None)
     restored.clock_after(None)
     assert fold.state() == restored.state()
+
+
+def test_an_earlier_versions_checkpoint_is_read() -> None:
+    """A state without minutes and peaks gives every other figure, and says of those nothing."""
+    fold = counted_fold(intervals=12)
+    state = json.loads(json.dumps(fold.state()))
+    del state["minutes"], state["sampled"]["peak"], state["cycles"]["peak"]
+    before, after = totals(fold), totals(GpuFold.from_state(state))
+    assert (None, None, None, 0.0, 0.0) == (
+        *(after.idle_seconds, after.idle_tail_seconds, after.peak_tensor_ref_seconds),
+        *(after.idle_covered_seconds, after.peak_covered_seconds),
+    )
+    assert (before.reason, before.tensor_ref_seconds) == (after.reason, after.tensor_ref_seconds)
 
 
 def test_state_is_a_copy() -> None:

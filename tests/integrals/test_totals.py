@@ -233,7 +233,7 @@ def test_a_factor_of_two_between_the_estimators_is_seen_in_short_runs_too() -> N
 
 
 def test_a_sampler_that_died_says_so_whatever_it_measured() -> None:
-    """sampler_died goes before every other reason, and keeps the figures."""
+    """sampler_died goes before every other reason but suspect, and keeps the figures."""
     its = totals(sampled_fold(5), died=True)
     assert ("sampler_died", near(0.5)) == (its.reason, ofu(its))
 

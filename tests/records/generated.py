@@ -73,6 +73,13 @@ GPUS = st.builds(
     memory_max_bytes=maybe(COUNTS),
     throttled_power_seconds=maybe(SECONDS),
     throttle_covered_seconds=SECONDS,
+    idle_seconds=maybe(SECONDS),
+    idle_covered_seconds=SECONDS,
+    idle_tail_seconds=maybe(SECONDS),
+    non_tensor_seconds=maybe(SECONDS),
+    non_tensor_covered_seconds=SECONDS,
+    peak_tensor_ref_seconds=maybe(SECONDS),
+    peak_covered_seconds=SECONDS,
     timeline=maybe(timelines()),
 )
 QUARTERS = st.builds(
@@ -225,6 +232,13 @@ def _noisy_gpu(random: Random, position: int, series: Series) -> GpuTotals:
         throttled_power_seconds=seconds(),
         throttled_thermal_seconds=seconds(),
         throttle_covered_seconds=seconds(),
+        idle_seconds=seconds(),
+        idle_covered_seconds=seconds(),
+        idle_tail_seconds=seconds(),
+        non_tensor_seconds=seconds(),
+        non_tensor_covered_seconds=seconds(),
+        peak_tensor_ref_seconds=random.random() * 300,
+        peak_covered_seconds=300.0,
         timeline=Timeline(
             start_epoch_s=START_S + 0.123,
             bucket_seconds=line.width_ns / 1e9,

@@ -16,7 +16,7 @@ from slurm_ofu.values import (
     UsageRow,
     UsageSums,
 )
-from tests.figures.examples import HOUR, gpu, measured, silent_gpu
+from tests.figures.examples import BY_MINUTES, HOUR, gpu, measured, silent_gpu
 
 CET = timezone(timedelta(hours=1), "CET")
 MORNING = 1_793_869_200.0  # 2026-11-05 10:00:00 CET
@@ -109,9 +109,10 @@ def page() -> JobPage:
         sm_active_seconds=0.9 * half,
         sm_active_covered_seconds=half,
         reasons=("no_source", "not_delivered", "ok"),
+        **{name: 3 * seconds for name, seconds in BY_MINUTES.items()},
     )
     line = timeline(0.0, 0.1, 0.2, 0.4, 0.8, None, None, 0.4)
-    gpus = [gpu(position, timeline=line) for position in range(3)]
+    gpus = [gpu(position, timeline=line, **BY_MINUTES) for position in range(3)]
     return JobPage(
         row=job_row(sums=sums, comment="tuned batch size", restart_count=1),
         nodes=(node("n1"), node("n2", reason="not_delivered", gpu_count_assumed=True)),

@@ -22,6 +22,10 @@ FIGURES = (
     *("gpu_hours", "gpu_hours_measured", "gpu_hours_unmeasured"),
     *("ofu_ratio", "ofu_error_pp", "tpa_mean_ratio", "active_clock_ratio", "coverage_ratio"),
     *("sm_active_ratio", "energy_joules", "estimator", "reason", "reasons", "gpu_model"),
+    *("idle_gpu_hours", "idle_judged_gpu_hours", "idle_tail_gpu_hours"),
+    *("non_tensor_gpu_hours", "non_tensor_judged_gpu_hours", "peak_ofu_ratio"),
+    *("throttled_power_gpu_hours", "throttled_thermal_gpu_hours", "throttle_known_gpu_hours"),
+    "held_suspended_gpu_hours",
 )
 
 CLAIM = (

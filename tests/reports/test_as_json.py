@@ -103,7 +103,7 @@ def test_every_number_has_a_unit() -> None:
 def test_page() -> None:
     """A page's row holds its nodes, its GPUs with sums and figures, and the timeline with nulls for gaps."""
     (row,) = json.loads(pages_as_json([page()], question(), generated_at=NOW))["rows"]
-    assert [*RUN, *FIGURES, "claim", "nodes", "gpus", "timeline"] == list(row)
+    assert [*RUN, *FIGURES, "claim", "idle_tail_seconds", "nodes", "gpus", "timeline"] == list(row)
     assert [("n1", "ok", False), ("n2", "not_delivered", True)] == [
         (node["node_name"], node["reason"], node["gpu_count_assumed"]) for node in row["nodes"]
     ]

@@ -29,6 +29,12 @@ Job 1001 on cluster alpha, restart 1
             allocated; also no_source
   SM active 90.0 % (share of time with any work on an SM, mean of the SMs)
   Energy    10 kWh (measured part)
+  Idle      1.5 of 6.0 GPU-hours (25.0 %)
+            3 of 8 GPUs (5 not known) for the last 30.0 min or longer
+  No tensor 1.5 of 6.0 GPU-hours (25.0 %): busy without tensor cores, as plain
+            FP32 and FP64 codes are: OFU does not measure that
+  Peak      70.0 % OFU over each GPU's busiest 5 minutes
+  Throttled 0.750 GPU-hours by the power limit, 0.0 by heat, of 6.0 GPU-hours
   Timeline  ▁▂▃▅█··▅
             10:00 to 12:00, 15.0 min each; 0 % to 80.0 %; · not measured
 

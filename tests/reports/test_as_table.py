@@ -96,6 +96,31 @@ def test_columns_give_way(width: int, titles: str) -> None:
     assert max(map(cell_width, shown.splitlines())) <= width
 
 
+JUDGED = [
+    job_row(1001, measured(idle_seconds=1.5 * HOUR, idle_covered_seconds=16 * HOUR)),
+    job_row(1002, unmeasured()),
+    job_row(1003, measured(idle_seconds=0.0, idle_covered_seconds=16 * HOUR)),
+]
+BY_MINUTES = """\
+JobID  User   Partition  GPUs  GPU-h  Idle  Tensor   Clock  Coverage  OFU
+1001   wilma  gpu           8   16.0   1.5  50.0 %  80.0 %   100.0 %   40.0 % ±0.2
+1002   wilma  gpu           8   16.0   n/a     n/a     n/a     0.0 %  n/a (no_source)
+1003   wilma  gpu           8   16.0   0.0  50.0 %  80.0 %   100.0 %   40.0 % ±0.2
+----------------------------------------------------------------------------------------------
+TOTAL                      24   48.0   1.5  50.0 %  80.0 %    66.7 %   40.0 % ±0.1 (no_source)
+"""
+
+
+def test_idle_hours_where_any_are_known() -> None:
+    """GPU-hours of idle minutes have a column where there is room and any are known; unknown is not 0."""
+    shown = as_table(JUDGED, question(), width=99, colour=False)
+    assert BY_MINUTES.splitlines() == shown.splitlines()[2:8]
+    assert "Account" not in shown
+    assert "Account" in as_table(JUDGED, question(), width=110, colour=False)
+    assert "Idle" not in as_table(JUDGED, question(), width=90, colour=False)
+    assert "Idle" not in as_table(JOBS, question(), width=140, colour=False)
+
+
 def test_restarts_and_clusters_where_they_tell_runs_apart() -> None:
     """A requeued job shows its restarts, and jobs of several clusters theirs."""
     rows = [job_row(1001), job_row(1001, restart_count=1), job_row(1001, cluster="beta")]

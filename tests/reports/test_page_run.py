@@ -129,3 +129,11 @@ def test_a_run_that_no_node_spoke_of() -> None:
     assert "OFU n/a (not_delivered)" in text
     assert "Slurm accounted" not in text
     assert "Silent" not in words(measured())
+
+
+def test_a_run_that_was_backfilled() -> None:
+    """No node spoke of it, and there are figures: where they come from is said, and its GPUs are named."""
+    text = " ".join(shown(measured(), gpu_count=1, **accounted(heard=False)).split())
+    assert "Silent no node ever reported on this job: the figures were made afterwards" in text
+    assert "does not mean that they did nothing" not in text
+    assert "NVIDIA H100 80GB HBM3 (reference clock 1830 MHz)" in text

@@ -70,6 +70,34 @@ ZEROS = [
 ]
 
 
+BY_MINUTES = [
+    ((16.0, 0.0), "(idle)"),
+    ((15.5, 0.2), "(idle)"),
+    ((0.0, 16.0), "(no tensor work)"),
+    ((14.0, 2.0), "(no tensor work)"),
+    ((10.0, 0.5), "±0.0"),
+    ((10.0, None), "±0.0"),
+    ((16.0, None), "(idle)"),
+]
+
+
+@pytest.mark.parametrize(("hours_of", "text"), BY_MINUTES)
+def test_minutes_tell_the_zeros_apart(hours_of: tuple[float, float | None], text: str) -> None:
+    """Where it is known by the minute, idle is who did next to nothing, and who did other work is not."""
+    idle, other = hours_of
+    sums = measured(
+        tensor_active_seconds=0.0,
+        tensor_ref_seconds=0.0,
+        tensor_ref_variance=0.0,
+        idle_seconds=idle * HOUR,
+        idle_covered_seconds=16 * HOUR,
+        non_tensor_seconds=None if other is None else other * HOUR,
+        non_tensor_covered_seconds=0.0 if other is None else 16 * HOUR,
+        sm_active_seconds=0.05 * 16 * HOUR,
+    )
+    assert ofu(figures(sums)).endswith(text)
+
+
 @pytest.mark.parametrize(("sm_active", "text"), ZEROS)
 def test_two_kinds_of_zero(sm_active: float | None, text: str) -> None:
     """A busy FP64 job is told from an idle one where SM activity is known, and only there."""

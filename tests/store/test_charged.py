@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from slurm_ofu.figures import figures, gpu_figures, pool_gpus
 from slurm_ofu.store.read import Reader
 from slurm_ofu.values import AccountingRow, Figures, GpuTotals, JobPage, NodeRecord
+from tests.figures.examples import BY_MINUTES
 from tests.store.accounting_rows import START_S, make_row
 from tests.store.databases import make_store, query
 from tests.store.records import START, make_gpu, make_job, make_record
@@ -63,7 +65,25 @@ def gpus(draw: st.DrawFn, allocated: float) -> GpuTotals:
         tensor_active_seconds=active if covered else None,
         sm_active_covered_seconds=side,
         sm_active_seconds=draw(RATIOS) * side if covered else None,
+        **draw(by_minutes(covered)),
     )
+
+
+@st.composite
+def by_minutes(draw: st.DrawFn, covered: float) -> dict[str, Any]:
+    """Judged for any part of what was covered."""
+    judged = draw(RATIOS) * covered
+    known = draw(RATIOS) * judged
+    idle = draw(RATIOS) * judged
+    return {
+        "idle_covered_seconds": judged,
+        "idle_seconds": idle if covered else None,
+        "idle_tail_seconds": draw(st.one_of(st.none(), st.just(0.0), st.just(draw(RATIOS) * idle))),
+        "non_tensor_covered_seconds": known,
+        "non_tensor_seconds": min(judged - idle, draw(RATIOS) * known) if covered else None,
+        "peak_covered_seconds": min(covered, 300.0),
+        "peak_tensor_ref_seconds": draw(RATIOS) * min(covered, 300.0) if covered else None,
+    }
 
 
 @pytest.mark.property
@@ -75,7 +95,10 @@ def test_a_ratio_stays_as_measured(data: st.DataObject, template: bytes) -> None
     gpu = data.draw(gpus(own))
     page = _page(template, [make_record(allocated=own, gpus=[gpu])], [_row(data.draw(st.integers(1, 10**5)))])
     told, charged = gpu_figures(gpu), gpu_figures(page.gpus[0].totals)
-    names = ("ofu_ratio", "tpa_mean_ratio", "active_clock_ratio", "sm_active_ratio", "ofu_error_pp")
+    names = (
+        *("ofu_ratio", "tpa_mean_ratio", "active_clock_ratio", "sm_active_ratio", "ofu_error_pp"),
+        "peak_ofu_ratio",
+    )
     before, after = ({name: getattr(its, name) for name in names} for its in (told, charged))
     assert before == pytest.approx(after)
 
@@ -96,6 +119,11 @@ def test_no_figure_weighs_more_than_what_is_charged(data: st.DataObject, templat
     assert (its.tensor_active_seconds or 0.0) <= its.covered_seconds * (1 + 1e-9)
     assert (its.sm_active_seconds or 0.0) <= its.sm_active_covered_seconds * (1 + 1e-9)
     assert gpu.energy_joules == its.energy_joules
+    assert its.idle_covered_seconds <= row.elapsed_seconds
+    assert -1e-9 <= (its.idle_seconds or 0.0) <= its.idle_covered_seconds * (1 + 1e-9)
+    assert -1e-9 <= (its.idle_tail_seconds or 0.0) <= (its.idle_seconds or 0.0) * (1 + 1e-9)
+    assert (its.non_tensor_seconds or 0.0) <= its.non_tensor_covered_seconds * (1 + 1e-9)
+    assert (gpu.idle_tail_seconds is None) == (its.idle_tail_seconds is None)
 
 
 @pytest.mark.property
@@ -112,6 +140,86 @@ def test_suspended_time_leaves_the_denominator(
     assert ran / 3600 == its.gpu_hours
     assert 1.0 == pytest.approx(its.coverage_ratio)
     assert activity == pytest.approx(its.ofu_ratio)
+
+
+@pytest.mark.property
+@NOW_AND_THEN
+@given(ran=st.integers(1, 10**5), suspended=st.integers(0, 10**5), share=RATIOS)
+def test_suspended_time_is_no_idle_time(ran: int, suspended: int, share: float, template: bytes) -> None:
+    """A job that was judged all the time, idle while suspended and for a share of the rest: only that share
+    is its idle time, and its tail is no longer than what is left of it."""
+    whole, idle = float(ran + suspended), share * ran
+    gpu = replace(
+        make_gpu(allocated=whole, covered=whole, tensor_ref=0.0),
+        tensor_active_seconds=0.0,
+        idle_seconds=idle + suspended,
+        idle_covered_seconds=whole,
+        idle_tail_seconds=idle + suspended,
+        non_tensor_seconds=ran - idle,
+        non_tensor_covered_seconds=whole,
+    )
+    record = make_record(end=START + whole, allocated=whole, gpus=[gpu])
+    its = figures(_page(template, [record], [_row(ran, suspended)]).row.sums)
+    seen = (its.idle_gpu_hours, its.idle_judged_gpu_hours, its.idle_tail_gpu_hours, its.non_tensor_gpu_hours)
+    assert seen == pytest.approx((idle / 3600, ran / 3600, idle / 3600, (ran - idle) / 3600), abs=1e-6)
+    assert its.non_tensor_judged_gpu_hours == pytest.approx(ran / 3600)
+    assert its.held_suspended_gpu_hours == pytest.approx(suspended / 3600)
+
+
+@pytest.mark.parametrize(("suspended", "idle", "tail"), [(600, 1400.0, 300.0), (1200, 800.0, 0.0)])
+def test_what_was_suspended_may_have_been_the_end(
+    suspended: int, idle: float, tail: float, template: bytes
+) -> None:
+    """Nobody knows when a job was suspended: its tail loses as much as its idle time."""
+    gpu = replace(
+        make_gpu(allocated=3600.0, covered=3600.0),
+        idle_seconds=2000.0,
+        idle_covered_seconds=3600.0,
+        idle_tail_seconds=900.0,
+        peak_tensor_ref_seconds=150.0,
+        peak_covered_seconds=300.0,
+    )
+    its = _page(template, [make_record(gpus=[gpu])], [_row(3600 - suspended, suspended)]).gpus[0].totals
+    assert (idle, tail) == pytest.approx((its.idle_seconds, its.idle_tail_seconds))
+    assert (150.0, 300.0) == (its.peak_tensor_ref_seconds, its.peak_covered_seconds)  # not suspended then
+
+
+def test_what_was_busy_was_not_suspended(template: bytes) -> None:
+    """Of the judged time no more can have been suspended than was idle."""
+    gpu = replace(make_gpu(allocated=3600.0, covered=2000.0), idle_seconds=100.0, idle_covered_seconds=2000.0)
+    its = _page(template, [make_record(gpus=[gpu])], [_row(3000, 600)]).gpus[0].totals
+    assert (0.0, 1900.0) == (its.idle_seconds, its.idle_covered_seconds)
+
+
+def test_a_shared_gpu_was_held_in_part_while_suspended(template: bytes) -> None:
+    """A job that had half of one GPU, and a whole one, held one and a half while it was suspended."""
+    gpus = [make_gpu(0, reason="shared", allocated=1800.0, covered=1700.0), make_gpu(1)]
+    page = _page(template, [make_record(gpus=gpus)], [_row(3000, 600, gpu_count=2)])
+    assert 900.0 == page.row.sums.held_suspended_seconds
+    unaccounted = _page(template, [make_record(gpus=gpus)], [])
+    assert None is unaccounted.row.sums.held_suspended_seconds
+
+
+def test_a_suspect_gpu_was_not_measured(template: bytes) -> None:
+    """In sums a suspect GPU is allocated and not measured, in the database as in what is pooled from rows;
+    its own row keeps what the counters said."""
+    odd = replace(make_gpu(1, reason="suspect", tensor_ref=0.0), **by_name(idle_seconds=100.0))
+    good = replace(make_gpu(0), **by_name(idle_seconds=50.0))
+    page = _page(template, [make_record(gpus=[good, odd])], [])
+    alone = figures(_page(template, [make_record(gpus=[good])], []).row.sums)
+    its = figures(page.row.sums)
+    assert (alone.ofu_ratio, alone.tpa_mean_ratio, alone.sm_active_ratio, alone.idle_gpu_hours) == (
+        *(its.ofu_ratio, its.tpa_mean_ratio, its.sm_active_ratio, its.idle_gpu_hours),
+    )  # fmt: skip
+    assert ("suspect", alone.ofu_error_pp) == (its.reason, its.ofu_error_pp)
+    assert (alone.coverage_ratio or 0.0) / 2 == pytest.approx(its.coverage_ratio)
+    assert its == figures(pool_gpus([gpu.totals for gpu in page.gpus]))
+    assert 0.0 == page.gpus[1].totals.tensor_ref_seconds
+
+
+def by_name(**columns: float) -> dict[str, Any]:
+    """Changes of a GPU."""
+    return columns
 
 
 @pytest.mark.property
@@ -180,11 +288,22 @@ def test_a_life_of_no_time_weighs_nothing(template: bytes) -> None:
 def test_the_page_adds_up_to_its_run(template: bytes) -> None:
     """The GPUs of a page, pooled, are the run's sums, after accounting as before."""
     job = make_job(node_list="n[1-2]", node_count=2)
-    records = [make_record(job, gpus=[make_gpu(0), make_gpu(1)]), make_record(job, node="n2")]
+    judged: dict[str, Any] = {**BY_MINUTES}
+    one, two = (replace(make_gpu(position), **judged) for position in range(2))
+    records = [make_record(job, gpus=[one, two]), make_record(job, node="n2")]
     page = _page(template, records, [_row(3000, 300, node_list="n[1-2]", gpu_count=3)])
 
     def shown(its: Figures) -> tuple[object, ...]:
-        return its.ofu_ratio, its.ofu_error_pp, its.coverage_ratio, its.gpu_hours, its.sm_active_ratio
+        minutes = its.idle_gpu_hours, its.idle_tail_gpu_hours, its.non_tensor_gpu_hours, its.peak_ofu_ratio
+        assert None not in minutes
+        return (
+            *minutes,
+            its.ofu_ratio,
+            its.ofu_error_pp,
+            its.coverage_ratio,
+            its.gpu_hours,
+            its.sm_active_ratio,
+        )
 
     pooled = figures(pool_gpus([gpu.totals for gpu in page.gpus]))
     assert shown(pooled) == pytest.approx(shown(figures(page.row.sums)))

@@ -137,11 +137,11 @@ def old(tmp_path: Path) -> Path:
 
 
 def _old_columns(path: Path) -> dict[str, str]:
-    with closing(sqlite3.connect(path)) as opened:
-        return {
-            table: ", ".join(row[1] for row in opened.execute(f"PRAGMA table_info({table})"))
-            for table in OLD_TABLES
-        }
+    return {table: ", ".join(_columns_of(path, table)) for table in OLD_TABLES}
+
+
+def _columns_of(path: Path, table: str) -> list[str]:
+    return [str(row[1]) for row in query(path, f"PRAGMA table_info({table})")]
 
 
 def test_a_database_of_schema_1_loses_nothing(old: Path) -> None:
@@ -149,10 +149,11 @@ def test_a_database_of_schema_1_loses_nothing(old: Path) -> None:
     columns = _old_columns(old)
     before = {table: query(old, f"SELECT {names} FROM {table}") for table, names in columns.items()}
     assert [4, 6, 6, 4, 2] == [len(rows) for rows in before.values()]
-    sums = query(old, "SELECT * FROM run_sums ORDER BY run_id")
+    summed = ", ".join(_columns_of(old, "run_sums"))
+    sums = query(old, f"SELECT {summed} FROM run_sums ORDER BY run_id")
     migrate(old)
     assert before == {table: query(old, f"SELECT {names} FROM {table}") for table, names in columns.items()}
-    assert sums == query(old, "SELECT * FROM run_sums ORDER BY run_id")
+    assert sums == query(old, f"SELECT {summed} FROM run_sums ORDER BY run_id")
     told = "run_id, start_epoch_s, end_epoch_s, sluid, user_name, uid, node_list, exit_code"
     assert query(old, f"SELECT {told} FROM run") == query(old, f"SELECT {told} FROM run_told")
     assert [(1, 0, 4)] == query(old, "SELECT MIN(heard), MAX(accounted), COUNT(*) FROM run")

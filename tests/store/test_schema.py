@@ -4,18 +4,22 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from sqlite_utils import Database
 
 from slurm_ofu.store import (
     accounting,
+    backfilled,
+    backfilling,
     charged,
     nodes,
     queries,
+    recomputing,
     reconciling,
     rows,
     runs,
@@ -29,6 +33,7 @@ from slurm_ofu.store.columns import COLUMNS, RELATIONS
 from slurm_ofu.store.describe import schema_page
 from slurm_ofu.store.schema import CREATE_VIEWS, MIGRATIONS
 from slurm_ofu.store.selection import GROUPS
+from slurm_ofu.store.views import SIDE_SUMS
 from slurm_ofu.values import Estimator, Reason
 from tests.store.accounting_rows import make_row
 from tests.store.databases import make_store, query
@@ -97,10 +102,14 @@ def test_deleting_a_run_leaves_nothing_of_it(database: sqlite3.Connection) -> No
 def test_views_hold_sums_only(tmp_path: Path) -> None:
     """Twice the seconds of everything is twice every sum: no view holds a ratio."""
     store = make_store(tmp_path / "ofu.db")
-    once = make_gpu(allocated=1000.0, covered=500.0, tensor_ref=100.0, error=1.0, degrees=None)
+    sides: dict[str, Any] = dict.fromkeys(SIDE_SUMS, 7.0)
+    once = replace(
+        make_gpu(allocated=1000.0, covered=500.0, tensor_ref=100.0, error=1.0, degrees=None),
+        **sides,
+    )
     store.write([make_record(make_job(job_id=1), allocated=1000.0, gpus=[once])])
-    store.write([make_record(make_job(job_id=2), allocated=1000.0, gpus=[once, make_gpu(
-        1, allocated=1000.0, covered=500.0, tensor_ref=100.0, error=1.0, degrees=None)])])  # fmt: skip
+    store.write([make_record(make_job(job_id=2), allocated=1000.0, gpus=[once, replace(once, position=1)])])
+    store.take_accounting([make_row(job_id=1, suspended=50), make_row(job_id=2, suspended=50, gpu_count=2)])
     with closing(sqlite3.connect(store.path)) as opened:
         cursor = opened.execute("SELECT * FROM run_sums ORDER BY job_id")
         names = [column[0] for column in cursor.description]
@@ -154,7 +163,10 @@ def test_reports_find_their_runs_by_index(tmp_path: Path) -> None:
 # --------------------------------------------------------------- SQLite 3.34
 
 
-HOLDING = (accounting, nodes, queries, rows, runs, settle, waiting, written_back)
+HOLDING = (
+    *(accounting, backfilled, backfilling, nodes, queries, recomputing, rows, runs, settle),
+    *(waiting, written_back),
+)
 
 
 def _definitions() -> list[str]:
@@ -195,7 +207,7 @@ def test_no_sql_is_newer_than_sqlite_3_34() -> None:
             names = set(re.findall(r":\w+", statement))
             count = statement.count("?")
             opened.execute(f"EXPLAIN {statement}", {n[1:]: 1 for n in names} if names else (1,) * count)
-    assert {"sum", "count", "min", "max", "avg", "coalesce", "nullif", "typeof"} >= used
+    assert {"sum", "count", "min", "max", "avg", "coalesce", "nullif", "typeof", "instr", "char"} >= used
     newer = re.compile(r"\b(STRICT|RETURNING|MATERIALIZED|DISTINCT FROM|DROP COLUMN)\b|->")
     assert [] == [text for text in [*_definitions(), *_statements()] if newer.search(text)]
 
