@@ -52,3 +52,19 @@ def find_model(name: str | None, site_models: Iterable[GpuModel] = ()) -> GpuMod
         return None
     wanted = normal_name(name)
     return next((row for row in (*site_models, *catalogue()) if normal_name(row.name) == wanted), None)
+
+
+def doubts(names: Iterable[str], site_models: Iterable[GpuModel] = ()) -> list[str]:
+    """What a reader should know of figures of these GPU models: a text for each that has something."""
+    own = tuple(site_models)
+    found = {name: model for name in sorted(set(names)) if (model := find_model(name, own)) is not None}
+    return [f"{name}: {text}" for name, model in found.items() if (text := _doubt(model)) is not None]
+
+
+def _doubt(model: GpuModel) -> str | None:
+    if not model.calibrated:
+        return (
+            "uncalibrated: its tensor pipes run at half rate by design, and nobody has measured what their"
+            " activity reads at full load: OFU may be off by a factor of two"
+        )
+    return f"its reference clock is not sure ({model.source})" if model.status == "unsure" else None

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from slurm_ofu.gpu_models import catalogue, find_model, normal_name
+from slurm_ofu.gpu_models import catalogue, doubts, find_model, normal_name
 from slurm_ofu.values import GpuModel
 
 ROWS = catalogue()
@@ -149,3 +149,14 @@ def test_a_sites_row_goes_first() -> None:
     assert 1830 == clock_of("H200")
     unheard = GpuModel(name="X-1", sm_count=None, reference_clock_mhz=1500.0, max_clock_mhz=None)
     assert unheard == find_model("NVIDIA X 1", (own, unheard))
+
+
+def test_what_a_reader_should_know_of_a_model() -> None:
+    """Half-rate parts are called uncalibrated, unsure clocks unsure with their source; of others there is
+    nothing to say, nor of what nobody knows."""
+    names = ["NVIDIA A10G", "NVIDIA GB200", "NVIDIA H100 80GB HBM3", "NVIDIA Unheard-of"]
+    a10g, gb200 = doubts([*names, *names])
+    assert a10g.startswith("NVIDIA A10G: uncalibrated: ")
+    assert gb200.startswith("NVIDIA GB200: its reference clock is not sure (inferred from the peaks")
+    own = GpuModel(name="A10G", sm_count=None, reference_clock_mhz=1700.0, max_clock_mhz=None)
+    assert [] == doubts(["NVIDIA A10G"], [own])

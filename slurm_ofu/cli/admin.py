@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from slurm_ofu import __version__
+from slurm_ofu.cli.admin_backfill import backfill_command
 from slurm_ofu.cli.admin_collect import collect_command, install_command, new_key_command
 from slurm_ofu.cli.admin_recompute import recompute_command
 from slurm_ofu.cli.admin_reconcile import reconcile_command
@@ -25,7 +26,7 @@ def main() -> None:
 
 
 for command in (
-    *(collect_command, install_command, new_key_command),
+    *(backfill_command, collect_command, install_command, new_key_command),
     *(reconcile_command, recompute_command, write_back_command),
 ):
     main.add_command(command)

@@ -18,7 +18,7 @@ def recompute_command(config: str | None, dry_run: bool) -> int:
     """Put stored figures on the reference clocks that are known now.
 
     For after an upgrade that corrects a clock, and after a [gpu_models] row was added or changed. Each row of
-    the database says which clock it was made with; those of a GPU model that was unknown get their OFU, though
+    the database says which clock it was made with; those of a GPU model that was unknown get their OFU, but
     neither time-line nor quarter hours. Tensor activity, coverage and everything else stay. Interrupted, it
     goes on where it was when it is started again.
 

@@ -72,7 +72,7 @@ def reconcile_command(
     database cannot be used.
     """
     now = datetime.now(timezone.utc).astimezone(LocalZone())
-    start, end = _window(starttime, endtime, now)
+    start, end = window_of(starttime, endtime, now)
     found = reconcile(
         load_config(config),
         start.timestamp(),
@@ -103,7 +103,7 @@ def reconcile_command(
     return 0
 
 
-def _window(starttime: str, endtime: str, now: datetime) -> tuple[datetime, datetime]:
+def window_of(starttime: str, endtime: str, now: datetime) -> tuple[datetime, datetime]:
     """Compared by the moments: what clocks show goes back in autumn."""
     start, end = (parse_time(text, now=now, zone=LocalZone()) for text in (starttime, endtime))
     if end.timestamp() <= start.timestamp():

@@ -13,6 +13,7 @@ from slurm_ofu.cli.job_ids import asked_jobs
 from slurm_ofu.cli.options import OfuGroup, comma_lists, config_option
 from slurm_ofu.cli.report_tile import no_options_of, tile_command
 from slurm_ofu.config import load_config
+from slurm_ofu.gpu_models import doubts
 from slurm_ofu.protocols import UsageReader
 from slurm_ofu.reports.as_csv import as_csv, as_parsable
 from slurm_ofu.reports.as_json import as_json, pages_as_json
@@ -21,7 +22,7 @@ from slurm_ofu.reports.as_table import as_table
 from slurm_ofu.reports.asked_jobs import in_order_asked, not_found
 from slurm_ofu.reports.question import Question, nothing_found
 from slurm_ofu.slurm.claim import doubt_of
-from slurm_ofu.values import Config, JobPage, UsageRow
+from slurm_ofu.values import Config, GpuModel, JobPage, UsageRow
 from slurm_ofu.wiring.reading import open_reader
 
 _PAGE_WIDTH = 80
@@ -198,7 +199,9 @@ def report(
     now = datetime.now(timezone.utc)
     question = question_of(now=now, **asked)
     shape = shape_of(output=output, colour=colour, header=not noheader)
-    text = answer(_reader(load_config(config), from_slurm=from_slurm), question, shape, now)
+    settings = load_config(config)
+    reader = _reader(settings, from_slurm=from_slurm)
+    text = answer(reader, question, shape, now, settings.gpu_models)
     click.echo(text, nl=False, color=shape.colour)
 
 
@@ -213,10 +216,16 @@ def _reader(config: Config, *, from_slurm: bool) -> UsageReader:
     return open_slurm_reader(config)
 
 
-def answer(reader: UsageReader, question: Question, shape: Shape, now: datetime) -> str:
+def answer(
+    reader: UsageReader,
+    question: Question,
+    shape: Shape,
+    now: datetime,
+    site_models: Sequence[GpuModel] = (),
+) -> str:
     """The report as text; what it cannot show is said on stderr."""
     if question.jobs and question.by == "job" and shape.output in (None, "json"):
-        return _pages(reader, question, shape, now)
+        return _pages(reader, question, shape, now, site_models)
     rows = reader.usage(question.selection, question.by)
     if question.jobs:
         _name_missing(question, reader.jobs(question.selection) if rows else [])
@@ -229,27 +238,57 @@ def answer(reader: UsageReader, question: Question, shape: Shape, now: datetime)
             return as_csv(rows, question.by, header=shape.header)
         case "parsable":
             return as_parsable(rows, question.by, header=shape.header)
-    return as_table(rows, question, width=shape.width, colour=shape.colour, header=shape.header)
+    return _table(rows, question, shape, site_models)
 
 
-def _pages(reader: UsageReader, question: Question, shape: Shape, now: datetime) -> str:
+def _table(
+    rows: Sequence[UsageRow], question: Question, shape: Shape, site_models: Sequence[GpuModel]
+) -> str:
+    return as_table(
+        rows,
+        question,
+        width=shape.width,
+        colour=shape.colour,
+        header=shape.header,
+        more_notes=_doubts(rows, site_models),
+    )
+
+
+def _doubts(rows: Sequence[UsageRow], site_models: Sequence[GpuModel]) -> list[str]:
+    """Of the GPU models that have an OFU here."""
+    measured = [row.sums for row in rows if row.sums.tensor_ref_seconds is not None]
+    return doubts({name for sums in measured for name in sums.gpu_models}, site_models)
+
+
+def _pages(
+    reader: UsageReader,
+    question: Question,
+    shape: Shape,
+    now: datetime,
+    site_models: Sequence[GpuModel],
+) -> str:
     """A page per run of each job, in the order in which the jobs were asked for."""
     found = reader.jobs(question.selection)
     _name_missing(question, found)
     runs = in_order_asked(question.jobs, (row.run for row in found if row.run is not None))
     if shape.output is None and len(runs) > _MOST_PAGES:
         click.echo(f"{len(runs)} runs, hence a line each (pages for up to {_MOST_PAGES})", err=True)
-        return as_table(found, question, width=shape.width, colour=shape.colour, header=shape.header)
+        return _table(found, question, shape, site_models)
     pages = [reader.page(run.run_id) for run in runs]
     if shape.output == "json":
         return pages_as_json(pages, question, generated_at=now.astimezone(question.zone))
-    width = min(shape.width, _PAGE_WIDTH)
-    return "\n".join(_page(page, question, width, colour=shape.colour) for page in pages)
+    return "\n".join(_page(page, question, shape, site_models) for page in pages)
 
 
-def _page(page: JobPage, question: Question, width: int, *, colour: bool) -> str:
-    doubt = None if page.row.run is None else doubt_of(page.row.run.comment)
-    return as_page(page, question.zone, width=width, colour=colour, doubt=doubt)
+def _page(page: JobPage, question: Question, shape: Shape, site_models: Sequence[GpuModel]) -> str:
+    return as_page(
+        page,
+        question.zone,
+        width=min(shape.width, _PAGE_WIDTH),
+        colour=shape.colour,
+        doubt=None if page.row.run is None else doubt_of(page.row.run.comment),
+        more_notes=_doubts([page.row], site_models),
+    )
 
 
 def _name_missing(question: Question, found: Sequence[UsageRow]) -> None:

@@ -162,7 +162,7 @@ class AutoSource:
     def _ask_others(self, voice: _Voice, device: DeviceIdentity, before: Reading) -> Reading:
         """The first of the others that has this GPU. One that is locked out may get in later, and speaks
         where there is nobody else."""
-        voice.passed_over = [self._why_not_nvml]
+        voice.passed_over = [self._why_not(device)]
         locked: tuple[CounterSource, DeviceIdentity, Reading] | None = None
         reasons: list[Reason] = []
         for other in self._others:
@@ -186,6 +186,11 @@ class AutoSource:
             return reading
         voice.source, voice.reason = None, reasons[0] if reasons else "no_source"
         return replace(before, fault=voice.reason)
+
+    def _why_not(self, device: DeviceIdentity) -> str:
+        """What is in NVML's way on this very GPU."""
+        note = None if self._nvml is None else self._nvml.choice(device).note
+        return self._why_not_nvml if note is None else f"nvml: {note}"
 
     # ---- what is open
 

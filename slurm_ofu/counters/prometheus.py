@@ -85,7 +85,7 @@ class Prometheus:
             raise self._other(f"resultType {data.get('resultType') if isinstance(data, dict) else data!r}")
         try:
             return [_series(one, start_epoch_s, end_epoch_s) for one in data["result"]]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise self._other(f"a result that is no series ({error!r})") from error
 
     def label_values(

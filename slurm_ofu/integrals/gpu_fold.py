@@ -70,7 +70,8 @@ class GpuFold:
         self.pending = sample
 
     def _compare_clocks(self, interval: Interval, sample: Sample) -> None:
-        if sample.clocks_mhz:
+        # Where a GPU's clock stood still, readings of it say nothing of the counters' scale.
+        if sample.clocks_mhz and self.counter.sm_megacycles > 0:
             mean_mhz = sum(sample.clocks_mhz) / len(sample.clocks_mhz)
             self.clock_megacycles += mean_mhz * interval.seconds
             self.counted_megacycles += self.counter.sm_megacycles

@@ -148,7 +148,7 @@ def gpu_totals(
         gpu_model=given.gpu_model,
         mapped_by=given.mapped_by,
         source=given.source,
-        source_note=given.source_note,
+        source_note=_note(given, fold),
         mig_profile=given.mig_profile,
         sm_share_ratio=given.sm_share_ratio,
         **_choice_fields(choice, model, wall_offset_ns),
@@ -169,6 +169,13 @@ def gpu_totals(
         **(_minute_fields(fold, died=died) if choice is not None else {}),
     )
     return part_of(whole, given)
+
+
+def _note(given: Allocation, fold: GpuFold) -> str | None:
+    """Why not a better source, and what its counters did: a reset's interval is missing from `cycles`."""
+    resets = fold.counter.reset_count
+    said = [given.source_note] if given.source_note else []
+    return "; ".join([*said, *([f"cycle counters reset: {resets}"] if resets else [])]) or None
 
 
 def part_of(whole: GpuTotals, given: Allocation) -> GpuTotals:

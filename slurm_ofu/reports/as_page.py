@@ -46,7 +46,15 @@ NOT_KEPT = (
 )
 
 
-def as_page(page: JobPage, zone: tzinfo, *, width: int, colour: bool, doubt: str | None = None) -> str:
+def as_page(
+    page: JobPage,
+    zone: tzinfo,
+    *,
+    width: int,
+    colour: bool,
+    doubt: str | None = None,
+    more_notes: Sequence[str] = (),
+) -> str:
     """The page as text. It names the run by its job id, its cluster and its restart count.
 
     ``doubt``: why what looks like a claim in the job's comment is none.
@@ -70,7 +78,7 @@ def as_page(page: JobPage, zone: tzinfo, *, width: int, colour: bool, doubt: str
     notes = explanations([its, *nodes, *gpus], total=its, but=its.reason)
     claimed = [] if claim is None else [CLAIM_NOTE]
     whole = [] if nodes or _is_silent(page) else [NOT_KEPT]
-    return text + as_notes([*notes, *claimed, *whole, *anomalies(page)], width=width)
+    return text + as_notes([*notes, *more_notes, *claimed, *whole, *anomalies(page)], width=width)
 
 
 def _is_silent(page: JobPage) -> bool:

@@ -36,7 +36,13 @@ _FIGURES = (
 
 
 def as_table(
-    rows: Sequence[UsageRow], question: Question, *, width: int, colour: bool, header: bool = True
+    rows: Sequence[UsageRow],
+    question: Question,
+    *,
+    width: int,
+    colour: bool,
+    header: bool = True,
+    more_notes: Sequence[str] = (),
 ) -> str:
     """The whole report: headline, a line per row, the pooled total, and notes on what needs one."""
     if not rows:
@@ -59,7 +65,8 @@ def as_table(
     if not header:
         return grid
     title = "".join(line + "\n" for line in wrapped(headline(question), width))
-    return f"{title}\n{grid}{as_notes(explanations(shown, total=shown[-1]), width=width)}"
+    notes = [*explanations(shown, total=shown[-1]), *more_notes]
+    return f"{title}\n{grid}{as_notes(notes, width=width)}"
 
 
 def _line(names: tuple[str, ...], its: Figures, *, total: bool = False) -> Line:

@@ -11,6 +11,7 @@ from slurm_ofu.reports.wording import (
     MEASURED_PART,
     MIXED_MODELS,
     NO_TENSOR_WORK,
+    SCRAPED,
     count,
     idle_in_part,
     in_part,
@@ -46,6 +47,8 @@ def explanations(shown: Sequence[Figures], *, total: Figures, but: str | None = 
     texts = [f"{reason}: {EXPLANATIONS[reason]}" for reason in SEVERITY if reason in found]
     if any(its.ofu_ratio is not None and its.ofu_ratio > 1 for its in shown):
         texts.append(ABOVE_ONE)
+    if any(its.ofu_ratio is not None and its.estimator == "scraped" for its in shown):
+        texts.append(SCRAPED)
     if any(mixed(its) for its in shown):
         texts.append(MIXED_MODELS)
     if any(its.ofu_error_pp is not None and in_part(its) for its in shown):

@@ -13,7 +13,7 @@ NOT_MEASURED = "n/a"
 EXPLANATIONS = {
     "ok": "measured",
     "short": "the job was over before two intervals were measured",
-    "no_source": "no counter source on this GPU: it needs NVML GPM (Hopper or later)",
+    "no_source": "no counter source on this GPU: NVML GPM (Hopper or later), DCGM or a dcgm-exporter",
     "unknown_model": "no reference clock for this GPU model: add it under [gpu_models] in slurm-ofu.toml",
     "unmapped": "which GPU it was is unknown: see [gpu_map] in slurm-ofu.toml",
     "source_lost": "the counters stopped answering before the job ended",
@@ -27,12 +27,13 @@ EXPLANATIONS = {
     "no_token": "Slurm's accounting holds no OFU of it: not measured, not written there (yet), or a former"
     " life of a requeued job",
     "not_charged": "Slurm's accounting charges no time for it: what was measured has no weight",
-    "opted_out": "the job asked not to be profiled",
+    "opted_out": "the job asked not to be profiled (--comment=ofu=off)",
 }
 ABOVE_ONE = "OFU above 100 %: the SM clock was above the GPU model's reference clock; shown as measured"
 MEASURED_PART = "± is for the measured part only: where Coverage is below 95 % the rest may differ"
 IDLE_IN_PART = "Idle: some of the measured time could not be judged, so there may be more of it"
 SM_UNKNOWN = "SM activity is not known, so that other work cannot be told from none"
+SCRAPED = "scraped: the clock was read at a fixed rate; for a program in step with it ± is too small"
 MIXED_MODELS = "mixed: several GPU models are pooled here: an hour of each weighs the same"
 
 #: How an OFU was found.

@@ -9,10 +9,12 @@ from slurm_ofu.store.lives import NodeShare
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredNode:
-    """One row of run_node, as far as assumptions go. ``gpu_count_assumed``: it was never heard from."""
+    """One row of run_node, as far as assumptions go. ``gpu_count_assumed``: it was never heard from, nor
+    ``backfilled``."""
 
     gpu_count: float | None
     gpu_count_assumed: bool
+    backfilled: bool
     allocated_seconds: float | None
     allocated_seconds_assumed: bool
     accounted_seconds: float | None
@@ -46,6 +48,7 @@ def silent_nodes(
     return dict.fromkeys(silent, left / len(silent)) if silent else {}
 
 
-def unheard_nodes(shares: Mapping[str, NodeShare]) -> Silent:
-    """The nodes of a run that is known from Slurm's accounting alone."""
-    return {name: share.gpu_count for name, share in shares.items()}
+def unheard_nodes(stored: Mapping[str, StoredNode], shares: Mapping[str, NodeShare]) -> Silent:
+    """The nodes of a run that is known from Slurm's accounting alone, without those that were backfilled."""
+    filled = {name for name, node in stored.items() if node.backfilled}
+    return {name: share.gpu_count for name, share in shares.items() if name not in filled}

@@ -9,7 +9,7 @@ from slurm_ofu.store.lives import NodeShare
 from slurm_ofu.store.runs import DELETE_NODE
 
 _NODES: Final = """
-SELECT node_name, gpu_count, gpu_count_assumed, allocated_seconds, allocated_seconds_assumed,
+SELECT node_name, gpu_count, gpu_count_assumed, backfilled, allocated_seconds, allocated_seconds_assumed,
     accounted_seconds, accounted_suspended_seconds
 FROM run_node WHERE run_id = ? ORDER BY node_name
 """
@@ -40,13 +40,14 @@ def stored_nodes(opened: sqlite3.Connection, run_id: int) -> dict[str, StoredNod
         name: StoredNode(
             gpu_count=gpu_count,
             gpu_count_assumed=bool(count_assumed),
+            backfilled=bool(backfilled),
             allocated_seconds=allocated,
             allocated_seconds_assumed=bool(assumed),
             accounted_seconds=accounted,
             accounted_suspended_seconds=suspended,
         )
-        for name, gpu_count, count_assumed, allocated, assumed, accounted, suspended in opened.execute(
-            _NODES, (run_id,)
+        for name, gpu_count, count_assumed, backfilled, allocated, assumed, accounted, suspended in (
+            opened.execute(_NODES, (run_id,))
         )
     }
 

@@ -12,7 +12,7 @@ from slurm_ofu.values import GpuTotals, NodeRecord, QuarterSums, SamplerHealth, 
 Scalar = str | int | float | None
 Row = tuple[Scalar, ...]
 #: Of two records of one run and node the greater one is kept, whichever came first.
-Quality = tuple[bool, bool, float, float, int]
+Quality = tuple[bool, bool, bool, float, float, int]
 
 #: The columns of run_gpu that are fields of GpuTotals by the same name.
 GPU_FIELDS: Final = tuple(item.name for item in fields(GpuTotals) if item.name != "timeline")
@@ -69,6 +69,7 @@ def node_rows(run_id: int, record: NodeRecord) -> NodeRows:
         timelines=timelines,
         quarters=quarters,
         quality=quality_of(
+            backfilled=record.backfilled,
             certain=record.job.restart_certain,
             reason=record.reason,
             covered_seconds=[gpu.covered_seconds for gpu in record.gpus],
@@ -97,13 +98,27 @@ def _node_row(run_id: int, record: NodeRecord) -> Row:
 
 
 def quality_of(
-    *, certain: bool, reason: str, covered_seconds: list[float], end_epoch_s: float, fingerprint: int
+    *,
+    backfilled: bool,
+    certain: bool,
+    reason: str,
+    covered_seconds: list[float],
+    end_epoch_s: float,
+    fingerprint: int,
 ) -> Quality:
-    """A prolog's word beats none; then more covered seconds win; then the later record.
+    """The node's own word beats what was made of stored samples; a prolog's beats an epilog's; then more
+    covered seconds win; then the later record.
 
     The fingerprint decides where all that is the same, so that the order of arrival does not.
     """
-    return certain, reason != "not_started", math.fsum(covered_seconds), end_epoch_s, fingerprint
+    return (
+        not backfilled,
+        certain,
+        reason != "not_started",
+        math.fsum(covered_seconds),
+        end_epoch_s,
+        fingerprint,
+    )
 
 
 def _checked(row: Row) -> Row:

@@ -33,7 +33,7 @@ _SET_FACTS: Final = f"UPDATE run_told SET {', '.join(f'{name} = ?' for name in F
 # The span of a run is that of the nodes whose word its identity rests on.
 _NODES_HEARD: Final = """
 FROM run AS r JOIN run_node AS n ON n.run_id = r.run_id WHERE r.run_id = run_told.run_id
-    AND n.gpu_count_assumed = 0 AND (n.epilog_restart_count IS NULL) = r.restart_certain
+    AND n.gpu_count_assumed = 0 AND n.backfilled = 0 AND (n.epilog_restart_count IS NULL) = r.restart_certain
 """
 _SET_SPAN: Final = f"""
 UPDATE run_told SET
@@ -47,12 +47,12 @@ FROM run AS r JOIN run_told AS t ON t.run_id = r.run_id JOIN run_node AS n ON n.
 WHERE r.cluster = ? AND r.job_id = ? AND n.epilog_restart_count IS NOT NULL
 """
 _NODE: Final = """
-SELECT gpu_count_assumed, epilog_restart_count, reason, end_epoch_s, fingerprint
+SELECT gpu_count_assumed, backfilled, epilog_restart_count, reason, end_epoch_s, fingerprint
 FROM run_node WHERE run_id = ? AND node_name = ?
 """
 _NODE_COVERED: Final = "SELECT covered_seconds FROM run_gpu WHERE run_id = ? AND node_name = ?"
 DELETE_NODE: Final = "DELETE FROM run_node WHERE run_id = ? AND node_name = ?"
-_MOVE_NODE: Final = "UPDATE run_node SET run_id = ? WHERE run_id = ? AND node_name = ?"
+MOVE_NODE: Final = "UPDATE run_node SET run_id = ? WHERE run_id = ? AND node_name = ?"
 
 
 def runs_of_job(opened: sqlite3.Connection, cluster: str, job_id: int) -> list[StoredRun]:
@@ -112,8 +112,9 @@ def stored_quality(opened: sqlite3.Connection, run_id: int, node_name: str) -> t
     row = opened.execute(_NODE, (run_id, node_name)).fetchone()
     if row is None or row[0]:
         return row is not None, None
-    _, epilog_restart_count, reason, end, fingerprint = row
+    _, backfilled, epilog_restart_count, reason, end, fingerprint = row
     return True, quality_of(
+        backfilled=bool(backfilled),
         certain=epilog_restart_count is None,
         reason=reason,
         covered_seconds=[covered for (covered,) in opened.execute(_NODE_COVERED, (run_id, node_name))],
@@ -144,4 +145,4 @@ def _move(opened: sqlite3.Connection, node_name: str, from_id: int, to_id: int) 
         opened.execute(DELETE_NODE, (from_id, node_name))
     else:
         opened.execute(DELETE_NODE, (to_id, node_name))
-        opened.execute(_MOVE_NODE, (to_id, from_id, node_name))
+        opened.execute(MOVE_NODE, (to_id, from_id, node_name))

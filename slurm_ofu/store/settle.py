@@ -7,6 +7,7 @@ from typing import Final
 
 from slurm_ofu.store.accounting import rows_of_job, set_links
 from slurm_ofu.store.assumed import StoredNode, silent_nodes, unheard_nodes
+from slurm_ofu.store.backfilled import backfilled_nodes, bring_home
 from slurm_ofu.store.completing import (
     COLUMN_NAMES,
     RunColumns,
@@ -68,14 +69,21 @@ def settle(
 def _settle_job(
     opened: sqlite3.Connection, job: JobKey, touched: Collection[int], node_names: NodeNames, now: float
 ) -> None:
-    nodes = {run_id: stored_nodes(opened, run_id) for run_id in sorted(touched)}
-    opened.executemany(_DELETE_RUN, [(run_id,) for run_id, its in nodes.items() if not _heard(its)])
     runs, rows = _runs_of_job(opened, job), rows_of_job(opened, *job)
+    nodes = {run_id: stored_nodes(opened, run_id) for run_id in sorted(touched)}
+    gone = {run.run_id for run in runs if run.told is not None and not _heard(nodes.get(run.run_id))}
+    runs = [run for run in runs if run.run_id not in gone]
     lives = lives_of(rows)
     pairs = link(lives, [_told_run(run, run.told) for run in runs if run.told is not None])
     shares = {life.first.submit_epoch_s: node_shares(life, node_names) for life in lives if life.final}
+    moved: set[int] = set()
     if rows:
-        runs, gone = _settle_silent(opened, job, lives, runs, pairs, shares, now)
+        runs, dissolved = _settle_silent(opened, job, lives, runs, pairs, shares, now)
+        gone |= dissolved
+        moved = bring_home(opened, backfilled_nodes(opened, job), lives, pairs)
+    opened.executemany(_DELETE_RUN, [(run_id,) for run_id in sorted(gone)])
+    touched = {*touched, *moved}
+    if rows:
         _settle_links(opened, rows, pairs, gone)
     settled = []
     for run in runs:
@@ -85,15 +93,17 @@ def _settle_job(
         settled.append((run, columns))
         changed = columns != run.columns or run.run_id in touched
         if rows or run.run_id in touched:
-            its = nodes[run.run_id] if run.run_id in nodes else stored_nodes(opened, run.run_id)
+            read = run.run_id in nodes and run.run_id not in moved
+            its = nodes[run.run_id] if read else stored_nodes(opened, run.run_id)
             changed |= _settle_nodes(opened, run, its, final, shares, node_names)
         if changed:
             opened.execute(_SET_COLUMNS, (*as_row(columns), now, run.run_id))
     _number(opened, settled)
 
 
-def _heard(nodes: Mapping[str, StoredNode]) -> bool:
-    return any(not node.gpu_count_assumed for node in nodes.values())
+def _heard(nodes: Mapping[str, StoredNode] | None) -> bool:
+    """Whether any of a run's nodes spoke itself; a run that nothing was done to (``None``) has such."""
+    return nodes is None or any(not (node.gpu_count_assumed or node.backfilled) for node in nodes.values())
 
 
 def _runs_of_job(opened: sqlite3.Connection, job: JobKey) -> list[_Run]:
@@ -138,7 +148,7 @@ def _settle_silent(
 ) -> tuple[list[_Run], set[int]]:
     """A run for each life that is over, had GPUs, and that no node spoke of; added to ``pairs``.
 
-    All runs there are then, and the numbers of those that are no more.
+    All runs there are then, and the numbers of those that are to go.
     """
     linked = {id(life) for life in pairs.values()}
     unheard = [
@@ -156,7 +166,6 @@ def _settle_silent(
             pairs[run.run_id] = life
         else:
             new.append(life)
-    opened.executemany(_DELETE_RUN, [(run_id,) for run_id in silent])
     for life in new:
         run = _create_silent(opened, job, life, now)
         kept.append(run)
@@ -217,7 +226,7 @@ def _settle_nodes(
 ) -> bool:
     its = {} if life is None else shares[life.first.submit_epoch_s]
     if run.told is None:
-        silent = unheard_nodes(its)
+        silent = unheard_nodes(stored, its)
     else:
         text = run.told.facts.node_list
         listed = None if text is None else node_names(text)

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 from slurm_ofu.errors import OfuError, RecordRefused, StoreBusy, StoreError, StoreMissing
 from slurm_ofu.store.accounting import read_until, set_read_until, take_row
+from slurm_ofu.store.backfilled import home_of
 from slurm_ofu.store.connection import connection, translated, user_version, wait_until
 from slurm_ofu.store.facts import facts_of
 from slurm_ofu.store.identity import StoredRun, certain_run, epilog_run, told_by, uncertain_run
@@ -91,8 +92,9 @@ class SqliteStore:
     def write(self, records: Sequence[NodeRecord]) -> None:
         """Store records: all of them or, when it raises, none.
 
-        Writing a record again changes nothing. Raises StoreBusy where trying again later may help,
-        RecordRefused where one of them is never taken, StoreError where none can be.
+        Writing a record again changes nothing. One that was backfilled is stored where Slurm's accounting
+        knows its run and nothing better is known of its node. Raises StoreBusy where trying again later may
+        help, RecordRefused where one of them is never taken, StoreError where none can be.
         """
         if records:
             self._transact(lambda opened: self._take_all(opened, records))
@@ -186,6 +188,8 @@ class SqliteStore:
 
     def _take(self, opened: sqlite3.Connection, record: NodeRecord) -> set[int]:
         """Store one record; the runs to settle."""
+        if record.backfilled:
+            return _take_backfilled(opened, record)
         run_id = self._run_id(opened, record)
         present, stored = stored_quality(opened, run_id, record.node_name)
         rows = node_rows(run_id, record)
@@ -231,6 +235,21 @@ class SqliteStore:
         if certain == run.restart_certain:  # an epilog alone adds nothing to what a prolog said
             join_facts(opened, run.run_id, facts, self._node_names)
         return run.run_id
+
+
+def _take_backfilled(opened: sqlite3.Connection, record: NodeRecord) -> set[int]:
+    """Store what was made of stored samples, where nothing better is known; the runs to settle."""
+    run_id = home_of(opened, record)
+    if run_id is None:
+        return set()
+    present, stored = stored_quality(opened, run_id, record.node_name)
+    rows = node_rows(run_id, record)
+    if stored is not None and stored >= rows.quality:
+        return set()
+    if present:
+        opened.execute(DELETE_NODE, (run_id, record.node_name))
+    _insert_node(opened, rows)
+    return {run_id}
 
 
 def _run_of(record: NodeRecord, runs: list[StoredRun]) -> StoredRun | None:

@@ -16,7 +16,7 @@ from slurm_ofu.gpu_models import find_model
 from slurm_ofu.protocols import CounterSource
 from slurm_ofu.slurm.gpu_order import Assignment
 from slurm_ofu.slurm.gres_conf import read_gres_conf, read_node_gres
-from slurm_ofu.values import Config, DeviceIdentity, Reading, SourceChoice
+from slurm_ofu.values import Config, DeviceIdentity, GpuModel, Reading, SourceChoice
 from slurm_ofu.wiring.checking_hooks import check_node_name, check_slurm
 from slurm_ofu.wiring.checking_python import check_python
 from slurm_ofu.wiring.checking_storage import check_database, check_delivery, check_spool
@@ -95,6 +95,9 @@ def _source(source: CounterSource, config: Config, conf: Path, node: str) -> Ite
         config=config,
     ):
         yield _gpu(assignment, source, readings, config)
+    for device in devices:
+        if device.mig_profile is not None:  # Slurm counts slices in an order of its own
+            yield _device(f"MIG {device.mig_profile}", device, "UUID", source, readings, config)
 
 
 def _readings(source: CounterSource, devices: Sequence[DeviceIdentity]) -> dict[str, Reading]:
@@ -125,16 +128,37 @@ def _gpu(
 ) -> Finding:
     what, device = f"GPU {assignment.position}", assignment.device
     if device is None:
-        return bad(what, f"unmapped: {assignment.why_not}")
+        slices = any(its.mig_profile is not None for its in source.devices())
+        return (note if slices else bad)(what, f"unmapped: {assignment.why_not}{_BY_UUID if slices else ''}")
+    return _device(what, device, assignment.how, source, readings, config)
+
+
+_BY_UUID = "; jobs whose CUDA_VISIBLE_DEVICES has UUIDs are measured all the same"
+
+
+def _device(
+    what: str,
+    device: DeviceIdentity,
+    how: str,
+    source: CounterSource,
+    readings: Mapping[str, Reading],
+    config: Config,
+) -> Finding:
     model = find_model(device.gpu_model, config.gpu_models)
-    clock = f"reference clock {model.reference_clock_mhz:g} MHz" if model else "unknown model: no OFU"
     reading, choice = readings[device.uuid], source.choice(device)
-    text = f"{device.uuid} ({device.gpu_model}), by {assignment.how}, {clock}, source {choice.source}"
-    note = f" ({choice.note})" if choice.note else ""
+    text = f"{device.uuid} ({device.gpu_model}), by {how}, {_clock(model)}, source {choice.source}"
+    why = f" ({choice.note})" if choice.note else ""
     if reading.fault is not None:
-        return bad(what, f"{text}, reads: {reading.fault}{note}")
-    text = f"{text}, {_estimator(reading, choice)}{note}"
+        return bad(what, f"{text}, reads: {reading.fault}{why}")
+    text = f"{text}, {_estimator(reading, choice)}{why}"
     return bad(what, text) if model is None else ok(what, text)
+
+
+def _clock(model: GpuModel | None) -> str:
+    if model is None:
+        return "unknown model: no OFU"
+    doubt = " (uncalibrated)" if not model.calibrated else " (unsure)" if model.status == "unsure" else ""
+    return f"reference clock {model.reference_clock_mhz:g} MHz{doubt}"
 
 
 def _estimator(reading: Reading, choice: SourceChoice) -> str:

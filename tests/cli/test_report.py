@@ -44,7 +44,7 @@ TOTAL                    11   11.0  22.9 %  87.5 %    53.0 %   20.0 % ±0.1 (not
 
 Notes
   not_delivered: the node was never heard from; its GPUs count as allocated
-  no_source: no counter source on this GPU: it needs NVML GPM (Hopper or later)
+  no_source: no counter source on this GPU: NVML GPM (Hopper or later), DCGM or a dcgm-exporter
   ± is for the measured part only: where Coverage is below 95 % the rest may differ
 """
     )

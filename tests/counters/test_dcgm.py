@@ -127,6 +127,7 @@ def test_one_child_asks_by_number_with_a_clean_environment(tmp_path: Path, opene
     for device in source.devices():
         source.read(device)
     until(source, "GPU-a", measured)
+    assert 1 == source.watch.start_count
     [call] = dmons(installed)
     assert ("1004,100,1002,1005,203,155", "1,4", "100") == tuple(
         option(call, name) for name in ("-e", "-i", "-d")

@@ -52,6 +52,20 @@ def test_one_field_cannot_kill_the_rest(
     assert [fields] == [option(call, "-e") for call in dmons(installed)[before:]]
 
 
+def test_a_set_that_worked_stays(tmp_path: Path, opened: Opener) -> None:
+    """A host engine that comes up without its profiling module is lost, and the fields are not given up."""
+    installed = install(tmp_path, TWO)
+    source = opened()
+    until(source, "GPU-a", measured)
+    installed.play(unsupported=(1005,))
+    os.kill(dmons(installed)[-1]["pid"], signal.SIGKILL)
+    until(source, "GPU-a", lambda _: source.watch.trouble == "fields")
+    assert "source_lost" == source.read(by_uuid(source, "GPU-a")).fault
+    installed.play(unsupported=())
+    assert 0.75 == until(source, "GPU-a", measured).sm_active_ratio
+    assert {"1004,100,1002,1005,203,155"} == {option(call, "-e") for call in dmons(installed)}
+
+
 def test_without_tensor_activity_there_is_no_source(tmp_path: Path, opened: Opener) -> None:
     """Where 1004 itself cannot be watched the GPU has no source, whatever else answers."""
     install(tmp_path, replace(TWO, unsupported=(1004,)))
@@ -171,6 +185,24 @@ def test_retries_take_ever_longer(tmp_path: Path, said: str, expected: list[int]
             assert time.monotonic() < deadline
     waits = [round(later - sooner) for sooner, later in pairwise(starts)]
     assert expected == waits
+
+
+def test_smaller_sets_are_tried_at_once(tmp_path: Path) -> None:
+    """That a field cannot be watched is no reason to wait; that none can, is."""
+    program = tmp_path / "dcgmi"
+    program.write_text(
+        "#!/bin/sh\necho 'Error setting watches. Result: -6: Feature not supported' >&2\nexit 250\n"
+    )
+    program.chmod(0o755)
+    watch = Watch(command=lambda subsystem: [str(program)], delay_seconds=1.0, now_ns=lambda: 0)
+    watch.want([Entity(kind="GPU", number=0)])
+    deadline = time.monotonic() + PATIENT_S
+    while watch.start_count < 3 or watch.trouble is None or watch._child is not None:
+        watch.look()
+        assert time.monotonic() < deadline
+    for _ in range(20):
+        watch.look()
+    assert (3, "fields") == (watch.start_count, watch.trouble)
 
 
 def test_blanks_in_between_cost_their_own_time(tmp_path: Path, opened: Opener) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from slurm_ofu.counters.prometheus import ATTEMPTS, Prometheus, selector_of
 from slurm_ofu.errors import SamplesError, SamplesTooMany
@@ -157,6 +159,10 @@ def test_a_server_that_does_not_answer_in_time(make: Make) -> None:
         (success(None), "resultType"),
         (success({"resultType": "matrix", "result": [{"values": []}]}), "no series"),
         (success({"resultType": "matrix", "result": [{"metric": {}, "values": [[1, "x"]]}]}), "no series"),
+        (
+            success({"resultType": "matrix", "result": [{"metric": {}, "values": [[10**400, "1"]]}]}),
+            "no series",
+        ),
         (Said(body=b'{"status":"success","data":{"resultType":"matrix","result":['), "not the API"),
         (Said(body=b"[" * 100_000), "not the API"),
     ],
@@ -232,3 +238,52 @@ def test_markers_are_no_values(make: Make) -> None:
     client, _, _ = make(matrix((10, "NaN"), (20, "0.41"), (30, "+Inf"), (40, "StaleNaN"), (50, "-Inf")))
     samples = dict(client.samples(SELECTOR, 0.0, 60.0)[0].samples)
     assert ({10_000, 20_000, 30_000, 50_000}, 0.41) == (set(samples), samples[20_000])
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from([10**400, "1e999", "success", "matrix"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["status", "data", "resultType", "result", "metric", "values", "error"]), inner
+        )
+    ),
+    max_leaves=12,
+)
+SAMPLES = st.lists(JSON | st.tuples(JSON, JSON), max_size=3)
+SERIES = st.fixed_dictionaries({"metric": JSON | st.just({"__name__": "a"}), "values": SAMPLES | JSON})
+RESULTS = st.lists(SERIES | JSON, max_size=3).map(lambda its: {"resultType": "matrix", "result": its})
+BODIES = (
+    st.binary(max_size=50)
+    | JSON.map(lambda value: json.dumps(value).encode())
+    | RESULTS.map(lambda data: success(data).body)
+    | st.tuples(RESULTS, st.integers(0, 200)).map(lambda cut: success(cut[0]).body[: cut[1]])
+)
+
+
+@pytest.fixture(scope="module")
+def answering() -> Iterator[tuple[Prometheus, FaultyProxy]]:
+    """A client, and a server that answers whatever it is told."""
+    proxy = FaultyProxy()
+    yield Prometheus(proxy.url, timeout_seconds=30.0, pause=lambda _seconds: None), proxy
+    proxy.close()
+
+
+@pytest.mark.property
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(body=BODIES)
+def test_nothing_that_answers_does_harm(answering: tuple[Prometheus, FaultyProxy], body: bytes) -> None:
+    """Whatever comes back: series with samples of the window, or an error of ours."""
+    client, proxy = answering
+    proxy.script[:] = [Said(body=body)] * 10
+    try:
+        found = client.samples(SELECTOR, 0.0, 60.0)
+    except SamplesError:
+        return
+    for series in found:
+        assert all(0 < at_ms <= 60_000 and isinstance(value, float) for at_ms, value in series.samples)

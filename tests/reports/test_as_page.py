@@ -49,8 +49,8 @@ n1      2  90.0 %  50.0 %  80.0 %   100.0 %   40.0 % ±0.2
 n1      3     n/a     n/a     n/a     0.0 %  n/a (no_source)
 
 Notes
-  no_source: no counter source on this GPU: it needs NVML GPM (Hopper or
-    later)
+  no_source: no counter source on this GPU: NVML GPM (Hopper or later), DCGM
+    or a dcgm-exporter
   ± is for the measured part only: where Coverage is below 95 % the rest may
     differ
 """

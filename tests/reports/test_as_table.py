@@ -31,7 +31,7 @@ JobID  User   Account  Partition  GPUs  GPU-h   Tensor    Clock  Coverage  OFU
 TOTAL                               32   64.0   50.0 %   96.7 %    75.0 %   48.3 % ±0.1 (no_source)
 
 Notes
-  no_source: no counter source on this GPU: it needs NVML GPM (Hopper or later)
+  no_source: no counter source on this GPU: NVML GPM (Hopper or later), DCGM or a dcgm-exporter
   OFU above 100 %: the SM clock was above the GPU model's reference clock; shown as measured
   ± is for the measured part only: where Coverage is below 95 % the rest may differ
 """
@@ -46,7 +46,7 @@ unknown       1     8   16.0     n/a     n/a     0.0 %  n/a (no_source)
 TOTAL         2    16   32.0  50.0 %  80.0 %    50.0 %   40.0 % ±0.2 (no_source)
 
 Notes
-  no_source: no counter source on this GPU: it needs NVML GPM (Hopper or later)
+  no_source: no counter source on this GPU: NVML GPM (Hopper or later), DCGM or a dcgm-exporter
   ± is for the measured part only: where Coverage is below 95 % the rest may differ
 """
 

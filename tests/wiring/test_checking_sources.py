@@ -78,3 +78,28 @@ def test_a_mixed_node(tmp_path: Path) -> None:
     assert "(nvml: no GPM on this GPU; dcgm: " in found["GPU 1"][1]
     assert "bad" == found["GPU 2"][0]
     assert "source none, reads: no_source (nvml: no GPM on this GPU; dcgm: " in found["GPU 2"][1]
+
+
+def test_a_node_of_slices(tmp_path: Path) -> None:
+    """Slurm counts slices in an order of its own: that no position leads to one is no fault, and each slice is
+    looked at by its UUID."""
+    library = nvml_standin.build(tmp_path / "nvml")
+    course = (NvmlSegment(seconds=1, tensor_ratio=0.5, sm_clock_mhz=1700),)
+    its = nvml_standin.Slice(segments=course, slice_uuid=f"MIG-{A[4:]}", mig_index=1, gpu_instance=9)
+    split = Gpu(segments=course, mig="on", slices=(its,))
+    scenario = Scenario(gpus=(split,))
+    places = write_node(tmp_path, f'nvml_library = "{library}"\n', gpus=1)
+    done = subprocess.run(
+        [sys.executable, "-c", CHECK, *places],
+        env={**os.environ, "OFU_NVML_SCENARIO": str(scenario.write(tmp_path / "scenario"))},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = {what: (verdict, text) for verdict, what, text in json.loads(done.stdout)}
+    assert "note" == found["GPU 0"][0]
+    assert "whose CUDA_VISIBLE_DEVICES has UUIDs are measured" in found["GPU 0"][1]
+    [(verdict, text)] = [its for what, its in found.items() if what.startswith("MIG ")]
+    assert ("ok", True) == (verdict, "estimator sampled" in text)
