@@ -29,7 +29,7 @@ def ask(folder: Path, *arguments: str, site: str = "") -> Result:
 
 
 def test_an_uncalibrated_model_is_labelled(tmp_path: Path) -> None:
-    """A figure of a part that nobody has calibrated says so, in a table and on a page; none of one without."""
+    """A figure of a part that nobody has calibrated says so, in a table and on a page."""
     table, page = ask(tmp_path / "one").output, ask(tmp_path / "two", "-j", "1").output
     assert [True, True] == ["NVIDIA A10G: uncalibrated: " in text for text in (table, page)]
     assert "L40" not in table.partition("Notes")[2]

@@ -81,8 +81,8 @@ def test_a_mixed_node(tmp_path: Path) -> None:
 
 
 def test_a_node_of_slices(tmp_path: Path) -> None:
-    """Slurm counts slices in an order of its own: that no position leads to one is no fault, and each slice is
-    looked at by its UUID."""
+    """Slurm counts slices in an order of its own: that no position leads to one is no fault, and each slice
+    is looked at by its UUID."""
     library = nvml_standin.build(tmp_path / "nvml")
     course = (NvmlSegment(seconds=1, tensor_ratio=0.5, sm_clock_mhz=1700),)
     its = nvml_standin.Slice(segments=course, slice_uuid=f"MIG-{A[4:]}", mig_index=1, gpu_instance=9)
