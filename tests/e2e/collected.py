@@ -123,15 +123,18 @@ class CollectedSite(Site):
         ]
         return rows
 
-    def wait_accounted_runs(self, job_ids: set[int], timeout: float = 200) -> list[dict[str, Any]]:
-        """The runs of these jobs, once each was heard of and Slurm's accounting was read for it."""
+    def wait_accounted_runs(
+        self, job_ids: set[int], timeout: float = 200, *, lives: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The runs of these jobs, once each was heard of and Slurm's accounting was read for it; ``lives``:
+        for so many runs in all."""
         last: list[list[dict[str, Any]]] = [[]]
 
         def all_there() -> bool:
             known = self.runs() if self.database.exists() else []
             last[0] = [row for row in known if row["job_id"] in job_ids]
-            done = {row["job_id"] for row in last[0] if row["accounted"] and row["heard"]}
-            return done == job_ids
+            done = [row["job_id"] for row in last[0] if row["accounted"] and row["heard"]]
+            return set(done) == job_ids and lives in (None, len(done))
 
         what = f"jobs {sorted(job_ids)} to be heard of and accounted; {self.said()[-3000:]}"
         self.cluster.wait_for(all_there, timeout, what, interval=0.3)  # each look is a process of our own

@@ -65,6 +65,20 @@ def _lines(said: str) -> dict[str, re.Match[str]]:
     return {match["job"] + (match["again"] or ""): match for match in matches if match}
 
 
+def test_the_readme_shows_what_the_demo_shows(played: tuple[str, Path]) -> None:
+    """The columns in README are those of today, and so are its users' runs and GPUs."""
+    said, _ = played
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = said.partition("--by user")[2].partition("Notes")[0].splitlines()
+    [header] = [line for line in table if line.startswith("User ")]
+    assert header in readme
+    for line in table:
+        if line.startswith(("alice", "bob", "carol", "dave", "TOTAL")):
+            assert "  ".join(line.split()[:3]) in [
+                "  ".join(its.split()[:3]) for its in readme.splitlines() if its.startswith(line.split()[0])
+            ]
+
+
 def test_shows_three_reports(played: tuple[str, Path]) -> None:
     """The demo ends with ofu-report by user, by partition and for one job on two nodes."""
     said, _ = played
