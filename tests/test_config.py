@@ -354,3 +354,10 @@ def test_a_spool_that_only_toml_can_read_is_refused(text: str) -> None:
     """A valid file whose spool the hooks would not find is an error that says how to write it."""
     with pytest.raises(ConfigError, match="on a line of its own"):
         parse_config(text, path="x")
+
+
+def test_a_password_is_not_repeated() -> None:
+    """A URL that cannot be used is said without what stands before its host."""
+    with pytest.raises(ConfigError, match=r"\[prometheus\] url = '…@host:9090': must be http") as raised:
+        parse_config('[prometheus]\nurl = "me:s3cret@host:9090"', path="/etc/x")
+    assert "s3cret" not in str(raised.value)

@@ -57,7 +57,7 @@ _WORDS: "dict[Outcome, str]" = {
     help="Only jobs in these partitions.",
 )
 @click.option("--again", is_flag=True, help="Also what was backfilled before: more samples replace fewer.")
-@click.option("-n", "--dry-run", is_flag=True, help="Show what would be stored, and store no figures.")
+@click.option("-n", "--dry-run", is_flag=True, help="Show what would be stored, and store nothing.")
 def backfill_command(
     config: str | None,
     url: str | None,
@@ -128,6 +128,8 @@ def _summary(done: "Backfilled", *, dry_run: bool) -> str:
         *(f"{done.count(outcome)} {words}" for outcome, words in _WORDS.items() if done.runs.get(outcome)),
         f"{done.record_count} records {'would be ' if dry_run else ''}stored, {done.query_count} queries",
     ]
+    if done.late_count > 0:
+        lines.append(f"{done.late_count} left for later: they have only just ended")
     if done.completed.refused:
         lines.append(f"{done.completed.refused} rows of Slurm's accounting were refused")
     return "".join(f"{line}\n" for line in lines)

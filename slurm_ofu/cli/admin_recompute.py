@@ -19,8 +19,8 @@ def recompute_command(config: str | None, dry_run: bool) -> int:
 
     For after an upgrade that corrects a clock, and after a [gpu_models] row was added or changed. Each row of
     the database says which clock it was made with; those of a GPU model that was unknown get their OFU, but
-    neither time-line nor quarter hours. Tensor activity, coverage and everything else stay. Interrupted, it
-    goes on where it was when it is started again.
+    neither time-line nor quarter hours nor the peak. Tensor activity, coverage and everything else stay.
+    Interrupted, it goes on where it was when it is started again.
 
     Exit code 0: every figure that can be is on the clock that is known now, and what stays is said; 4: the
     database cannot be used.

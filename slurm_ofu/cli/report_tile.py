@@ -77,7 +77,9 @@ def _ofu(ctx: click.Context, param: click.Parameter, ratio: float | None) -> flo
 @click.option("--gpu", metavar="NAME", help="GPU model as nvidia-smi names it: for a guess, and for its SMs.")
 @click.option("--tile", metavar="MxN[xK]", help="The tile, its M and N as those of the product.")
 @click.option("--kernel", metavar="NAME", help="The kernel that a profiler shows: its name says the tile.")
-@click.option("--ofu", metavar="RATIO", type=float, callback=_ofu, help="The OFU to adjust, from 0 to 1.")
+@click.option(
+    "--ofu", metavar="RATIO", type=float, callback=_ofu, help="The OFU to adjust, as in 0.61; may exceed 1."
+)
 @click.option("--json", is_flag=True, help="JSON with units and a schema version.")
 @config_option
 @click.pass_context

@@ -152,9 +152,14 @@ def _section(body: Mapping[str, Any], keys: Mapping[str, Key], where: str) -> di
             kinds = " or ".join(kind.__name__ for kind in key.kinds)
             raise ConfigError(f"{where} {name} = {value!r}: must be {kinds}")
         if problem := key.check(value):
-            raise ConfigError(f"{where} {name} = {value!r}: {problem}")
+            raise ConfigError(f"{where} {name} = {_without_password(value)!r}: {problem}")
         values[key.field] = _plain(value, key)
     return values
+
+
+def _without_password(value: Any) -> Any:
+    """What a message may repeat of it: logs have more readers than some files."""
+    return f"…@{value.rpartition('@')[2]}" if isinstance(value, str) and "@" in value else value
 
 
 def _plain(value: Any, key: Key) -> Any:

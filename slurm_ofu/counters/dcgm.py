@@ -7,6 +7,7 @@ that dmon prints (``scraped``). No DCGM library or Python binding is used: they 
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from slurm_ofu.counters.dcgm_child import Failure, ask, failure_of
@@ -103,10 +104,11 @@ class DcgmSource:
     def read(self, device: DeviceIdentity) -> Reading:
         """The mean over the rows that came since the last good reading, and NVML's figures beside it."""
         gpu = self._gpu(device)
-        if gpu.entity is None:
-            beside = self._beside(device, gpu)
-            return Reading(since_ns=None, taken_ns=self._now_ns(), **beside, fault="no_source")
         self._look()
+        if gpu.entity is None:
+            beside, good_ns = self._beside(device, gpu), gpu.course.good_ns
+            fault: Reason | None = "no_source" if good_ns is None else "source_lost"
+            return Reading(since_ns=good_ns, taken_ns=self._now_ns(), **beside, fault=fault)
         stretch = gpu.course.take()
         beside = self._beside(device, gpu)
         if stretch is not None:
@@ -143,8 +145,24 @@ class DcgmSource:
     def _entity(self, device: DeviceIdentity) -> Entity | None:
         return self._hierarchy.entity(device.uuid, device.parent_uuid, device.gpu_instance_id)
 
+    def _list_anew(self) -> None:
+        """The numbers are DCGM's own: after a restart without a GPU that was lost they are other GPUs'."""
+        try:
+            self._hierarchy = _hierarchy(self._command, self._nvml)
+        except SourceError as problem:
+            self.watch.put_off(str(problem))
+            return
+        by_uuid = {device.uuid: device for device in self._devices}
+        for uuid, gpu in self._gpus.items():
+            gpu.entity = self._entity(by_uuid[uuid])
+        self.watch.entities = {gpu.entity for gpu in self._gpus.values() if gpu.entity is not None}
+        if not self.watch.entities:
+            self.watch.put_off("DCGM lists none of these GPUs any more")
+
     def _look(self) -> None:
         """Take what dmon printed, for every GPU."""
+        if self.watch.is_starting_anew:
+            self._list_anew()
         look = self.watch.look()
         by_entity = {gpu.entity: (uuid, gpu) for uuid, gpu in self._gpus.items()}
         if look.begun:
@@ -228,16 +246,27 @@ def open_dcgm(
         host = [] if settings.dcgm_host is None else ["--host", settings.dcgm_host]
         return [settings.dcgmi, subsystem, *host]
 
-    gpus = listed_gpus(_answer([*command("discovery"), "-l"]))
-    if not gpus:
-        raise SourceError(f"DCGM lists no GPU: {settings.dcgmi} discovery -l shows what it does")
-    if nvml is None:
-        nvml = _open_nvml(settings)
-    instances = {}
-    if nvml is not None and any(device.parent_uuid for device in nvml.devices()):
-        instances = listed_instances(_answer([*command("discovery"), "-c"]))
-    known = Hierarchy(gpus=gpus, instances=instances)
+    known = _hierarchy(command, nvml)
+    if nvml is None and (own := _open_nvml(settings)) is not None:
+        nvml, known = own, _with_instances(known, command, own)
     return DcgmSource(command, known, nvml, delay_seconds=delay_seconds)
+
+
+def _hierarchy(command: Callable[[str], list[str]], nvml: CounterSource | None) -> Hierarchy:
+    """What DCGM lists now. Raises SourceError."""
+    asked = [*command("discovery"), "-l"]
+    gpus = listed_gpus(_answer(asked))
+    if not gpus:
+        raise SourceError(f"DCGM lists no GPU: {asked[0]} discovery -l shows what it does")
+    known = Hierarchy(gpus=gpus)
+    return known if nvml is None else _with_instances(known, command, nvml)
+
+
+def _with_instances(known: Hierarchy, command: Callable[[str], list[str]], nvml: CounterSource) -> Hierarchy:
+    """Instances as well, where NVML has slices."""
+    if not any(device.parent_uuid for device in nvml.devices()):
+        return known
+    return replace(known, instances=listed_instances(_answer([*command("discovery"), "-c"])))
 
 
 def _open_nvml(settings: SamplerConfig) -> CounterSource | None:

@@ -77,6 +77,18 @@ class Watch:
         self.entities.update(entities)
         self._gathering = self._gathering or len(self.entities) > before
 
+    @property
+    def is_starting_anew(self) -> bool:
+        """Whether the next look starts a child after one that ended, perhaps with its host engine: another
+        engine may number its entities otherwise."""
+        ended = self._child is None and self.trouble in ("no_engine", "ended", "entity")
+        return ended and self.now_ns() >= self._retry_ns
+
+    def put_off(self, why: str) -> None:
+        """Not yet: no host engine answers."""
+        self.trouble_words = why
+        self._fail("no_engine", self.now_ns())
+
     def look(self) -> Look:
         """The rows that came since the last look. Never waits."""
         now = self.now_ns()

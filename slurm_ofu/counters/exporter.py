@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slurm_ofu.counters.dcgm_fields import Quantity
-from slurm_ofu.counters.exporter_http import fetch
+from slurm_ofu.counters.exporter_http import fetch, shown
 from slurm_ofu.counters.exporter_pace import Pace
 from slurm_ofu.counters.exporter_page import Key, PublishedGpu, movements, read_page
 from slurm_ofu.errors import SourceError
@@ -227,7 +227,8 @@ def _devices_of_page(url: str) -> tuple[DeviceIdentity, ...]:
     if len(hosts) > 1:
         gpus = [gpu for gpu in gpus if any(map(_is_here, gpu.hosts))]
     if not gpus:
-        raise SourceError(f"{url}: shows no GPU of this node" + (" but of others" if len(hosts) > 1 else ""))
+        others = " but of others" if len(hosts) > 1 else ""
+        raise SourceError(f"{shown(url)}: shows no GPU of this node{others}")
     return tuple(
         DeviceIdentity(
             index=place if gpu.index is None else gpu.index,

@@ -20,9 +20,17 @@ _PIECE = 65536
 _PORTS = {"http": 80, "https": 443}
 
 
+def shown(url: str) -> str:
+    """A URL as it may stand in a message, which everybody can read: without a password."""
+    scheme, mark, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}"
+
+
 def fetch(url: str, *, seconds: float = DEADLINE_SECONDS, limit: int = SIZE_LIMIT) -> str:
     """The page at a URL. Raises SourceError for anything but status 200, redirects too, and a whole page."""
     deadline = time.monotonic() + seconds
+    named = shown(url)
     try:
         parts = urlsplit(url)
         with _connected(parts, seconds) as connection:
@@ -30,11 +38,11 @@ def fetch(url: str, *, seconds: float = DEADLINE_SECONDS, limit: int = SIZE_LIMI
             received = _received(connection, deadline, limit)
         return _body(received)
     except TimeoutError as error:
-        raise SourceError(f"{url}: no answer within {seconds:g} s") from error
+        raise SourceError(f"{named}: no answer within {seconds:g} s") from error
     except OSError as error:
-        raise SourceError(f"{url}: {error.strerror or error}") from error
+        raise SourceError(f"{named}: {error.strerror or error}") from error
     except (ValueError, OverflowError, HTTPException) as error:
-        raise SourceError(f"{url}: not a page: {type(error).__name__} {error}".rstrip()) from error
+        raise SourceError(f"{named}: not a page: {type(error).__name__} {error}".rstrip()) from error
 
 
 def _connected(parts: SplitResult, seconds: float) -> socket.socket:

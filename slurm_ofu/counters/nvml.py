@@ -49,6 +49,7 @@ class _Gpu:
     asked: Asked = field(default_factory=Asked)
     samples: GpmSamples | None = None
     good_ns: int | None = None  # when the last good reading was taken
+    is_broken_off: bool = False  # its figures begin anew
     was_read: bool = False
     silent_since_ns: int | None = None  # no call about it succeeded since
 
@@ -152,6 +153,7 @@ class NvmlSource:
             return Reading(since_ns=gpu.good_ns, taken_ns=taken, **values, fault=why)
         if not samples.filled:
             samples.accept()
+            gpu.is_broken_off = False
             return Reading(since_ns=None, taken_ns=taken, **values)
         return self._compare(gpu, samples, taken, values)
 
@@ -189,14 +191,20 @@ class NvmlSource:
         tensor, sm_active = ratio(found.get(ANY_TENSOR)), ratio(found.get(SM_ACTIVE))
         if samples.stood_still and taken - (gpu.good_ns or taken) >= STILL_NS:
             tensor = sm_active = 0.0
+        begins = tensor is not None and gpu.is_broken_off
         if tensor is not None:
             samples.accept()
+            gpu.is_broken_off = False
+        elif samples.is_none_of_none and samples.cycles is None:
+            # No cycle elapsed, so a mean over this time and later would be that of the later time alone.
+            samples.accept()
+            gpu.is_broken_off = True
         return Reading(
-            since_ns=gpu.good_ns,
+            since_ns=None if begins else gpu.good_ns,
             taken_ns=taken,
-            tensor_active_ratio=tensor,
-            sm_active_ratio=sm_active,
-            dram_active_ratio=ratio(found.get(DRAM_ACTIVE)),
+            tensor_active_ratio=None if begins else tensor,
+            sm_active_ratio=None if begins else sm_active,
+            dram_active_ratio=None if begins else ratio(found.get(DRAM_ACTIVE)),
             sm_cycles=finite(found.get(SM_CYCLES_ELAPSED)),
             mma_cycles=finite(found.get(MMA_CYCLES_ACTIVE)),
             **values,

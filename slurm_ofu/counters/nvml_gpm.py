@@ -33,6 +33,7 @@ class GpmSamples:
     filled: bool = False  # the older one
     cycles: tuple[float, float] | None = None  # as the latest comparison that had them gave them
     stood_still: bool = False  # they did, up to the latest comparison from the one before
+    is_none_of_none: bool = False  # the latest comparison's tensor activity: 0/0
 
     @classmethod
     def allocate(cls, *, may_have_cycles: bool) -> "GpmSamples | None":
@@ -83,8 +84,8 @@ class GpmSamples:
         """An idle GPU may stop its clock: then no cycle elapses, and every gauge is 0/0."""
         cycles = _cycles_of(found)
         gauge = found.get(ANY_TENSOR) if found else None
-        is_none_of_none = gauge is not None and math.isnan(gauge)
-        self.stood_still = is_none_of_none and cycles is not None and cycles == self.cycles
+        self.is_none_of_none = gauge is not None and math.isnan(gauge)
+        self.stood_still = self.is_none_of_none and cycles is not None and cycles == self.cycles
         self.cycles = cycles or self.cycles
 
     def _ask_for(self, ids: tuple[int, ...]) -> None:

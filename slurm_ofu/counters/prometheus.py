@@ -60,9 +60,7 @@ class Prometheus:
         token_file: str | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SamplesError(f"{_without_secret(url)}: must be http://host:port or https://…")
+        _check(url)
         self.url = _without_secret(url)
         self.query_count = 0  # requests that were sent
         self._headers = {"User-Agent": "slurm-ofu", "Accept": "application/json", **_basic(url)}
@@ -88,6 +86,10 @@ class Prometheus:
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise self._other(f"a result that is no series ({error!r})") from error
 
+    def check(self) -> None:
+        """Whether somebody is there who answers as a Prometheus does. Raises SamplesError."""
+        self._asked("GET", "/api/v1/query", {"query": "1"})
+
     def label_values(
         self, label: str, selector: str, start_epoch_s: float, end_epoch_s: float
     ) -> tuple[str, ...]:
@@ -109,7 +111,8 @@ class Prometheus:
                 return self._data(self._call(method, path, fields), path)
             except _NotNow as error:
                 if attempt == ATTEMPTS:
-                    raise SamplesError(f"{error} (asked {ATTEMPTS} times)") from error
+                    doubt = f"asked {ATTEMPTS} times; is that its address, and is it running?"
+                    raise SamplesError(f"{error} ({doubt})") from error
                 pause = error.after_seconds or _FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1)
             self._pause(min(pause, _LONGEST_PAUSE_SECONDS))
         raise AssertionError
@@ -235,6 +238,22 @@ def _reason(error: Exception) -> str:
 
 def _seconds(text: str | None) -> float | None:
     return float(text) if text is not None and text.isascii() and text.isdecimal() else None
+
+
+def _check(url: str) -> None:
+    """Refuse what is no address, without repeating what may be a password."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of brackets that do not close, and of a port that is none
+        good = False
+    # An @ further on: the password before it has a character that ends the host.
+    if not good or "@" in url.partition("://")[2].replace(parts.netloc, "", 1):
+        before, _, shown = url.rpartition("@")
+        raise SamplesError(
+            f"{'…@' if before else ''}{shown}: must be http://host:port or https://…"
+            "; a password has %2F %3F %23 %40 for / ? # @"
+        )
 
 
 def _without_secret(url: str) -> str:

@@ -167,15 +167,32 @@ def sample(spool: Spool, tag: str, config_path: str, clock: HostClock) -> None:
 
 
 def _stand_by(run: Run) -> None:
-    """The job is not to be profiled: no source is opened. The process stays, because a run whose sampler
+    """The job is not to be profiled: no counter is read. The process stays, because a run whose sampler
     lives is known to hold its GPUs: others that share them have only their part."""
     run.no_source = "none: the job asked not to be profiled"
-    run.gpus = [GpuState(position=position, reason="opted_out") for position in run.job.gpu_positions]
+    run.gpus = _unread(run)
     if run.spool.has_ended(run.tag):
         return
     run.settle()
     while not run.clock.wait_until(run.clock.boottime_ns() + STAND_BY_NS):
         run.save()
+
+
+def _unread(run: Run) -> list[GpuState]:
+    """Which GPUs the job has, by NVML, which holds no profiling hardware for that and is let go at once: a
+    MIG slice must not count as a whole GPU because nobody reads it."""
+    named = replace(run.config.sampler, source="nvml")
+    try:
+        source = open_source(named, job_id=run.job.key.job_id)
+    except SourceError:
+        return [GpuState(position=position, reason="opted_out") for position in run.job.gpu_positions]
+    try:
+        assigned = _assigned(run, source)
+        states = [_gpu_state(one, source, run.config) for one in assigned]
+    finally:
+        source.close()
+        close_device_files()
+    return [replace(state, reason="opted_out", source=None, source_note=None) for state in states]
 
 
 def _sample_gpus(run: Run) -> None:
@@ -200,15 +217,18 @@ def _sample_gpus(run: Run) -> None:
         close_device_files()
 
 
-def _assign(run: Run, source: CounterSource) -> None:
-    assignments = resolve_gpus(
+def _assigned(run: Run, source: CounterSource) -> tuple[Assignment, ...]:
+    return resolve_gpus(
         run.job.gpu_positions,
         environment=run.prolog.environment,
         node=node_name(run.prolog),
         source=source,
         config=run.config,
     )
-    for assignment in assignments:
+
+
+def _assign(run: Run, source: CounterSource) -> None:
+    for assignment in _assigned(run, source):
         run.gpus.append(_gpu_state(assignment, source, run.config))
         if assignment.device is None:
             say(

@@ -31,6 +31,11 @@ class GpuFold:
     # Elapsed SM cycles by the counter, and by the sampled clock over the same time: their scale.
     counted_megacycles: float = 0.0
     clock_megacycles: float = 0.0
+    # Tensor work by either over the intervals that both saw: what is held against each other.
+    both_seconds: float = 0.0
+    both_counted_megacycles: float = 0.0
+    both_sampled_megacycles: float = 0.0
+    pending_counted_megacycles: float | None = None  # of the pending sample's own interval
     fault: Reason | None = None  # of the latest reading
     fault_count: int = 0  # readings in a row that failed, up to the latest
     pending: Sample | None = None
@@ -62,12 +67,24 @@ class GpuFold:
         self.fault = sample.reading.fault
         self.fault_count = self.fault_count + 1 if self.fault is not None else 0
         self.side.add(sample.reading)
-        self.minutes.add(sample.reading, self.side)
+        self._judge(sample.reading)
         interval = self.counter.advance(sample.reading)
+        self.pending_counted_megacycles = None
         if interval is not None:
             self.cycles.add(interval, wall_offset_ns)
             self._compare_clocks(interval, sample)
+            if interval.start_ns == sample.reading.since_ns:
+                self.pending_counted_megacycles = interval.tensor_megacycles
         self.pending = sample
+
+    def _judge(self, reading: Reading) -> None:
+        """By the minute. A standstill is laid into the quarter hour in which it was judged."""
+        before = self.minutes.standstill_seconds
+        self.minutes.add(reading, self.side)
+        seconds = self.minutes.standstill_seconds - before
+        if seconds > 0 and reading.since_ns is not None:
+            for series in (self.sampled, self.cycles):
+                series.stood_still(seconds, reading.since_ns + self.wall_offset_ns)
 
     def _compare_clocks(self, interval: Interval, sample: Sample) -> None:
         # Where a GPU's clock stood still, readings of it say nothing of the counters' scale.
@@ -83,6 +100,13 @@ class GpuFold:
             self.pending = None
             if interval is not None:
                 self.sampled.add(interval, self.wall_offset_ns)
+                self._compare_work(interval)
+
+    def _compare_work(self, sampled: Interval) -> None:
+        if self.pending_counted_megacycles is not None:
+            self.both_seconds += sampled.seconds
+            self.both_sampled_megacycles += sampled.tensor_megacycles
+            self.both_counted_megacycles += self.pending_counted_megacycles
 
     def state(self) -> dict[str, Any]:
         """Plain data for a checkpoint, the pending sample included."""
@@ -106,6 +130,7 @@ class GpuFold:
             pending=pending and _sample(pending),
             wall_offset_ns=state["wall_offset_ns"],
             published_clock_mhz=state.get("published_clock_mhz"),  # earlier versions had none
+            **{name: state[name] for name in _NEWER if name in state},
         )
         fold.clock_after(None)
         return fold
@@ -125,6 +150,10 @@ def _plain(value: Any) -> Any:
     return {name: _plain(getattr(value, name)) for name in kind.__slots__}
 
 
+_NEWER = (
+    *("both_seconds", "both_counted_megacycles", "both_sampled_megacycles"),
+    "pending_counted_megacycles",
+)
 _SUMS = tuple(field.name for field in fields(QuarterSeries))
 
 
@@ -135,7 +164,8 @@ def _columns(quarters: dict[int, QuarterSeries]) -> dict[str, Any]:
 
 
 def _quarters(columns: dict[str, Any]) -> dict[int, QuarterSeries]:
-    rows = zip(columns["quarter"], *(_unpacked(columns[name]) for name in _SUMS), strict=True)
+    known = [_unpacked(columns[name]) for name in _SUMS if name in columns]  # the last is newer
+    rows = zip(columns["quarter"], *known, strict=True)
     return {quarter: QuarterSeries(*sums) for quarter, *sums in rows}
 
 

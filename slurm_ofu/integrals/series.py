@@ -102,6 +102,7 @@ class QuarterSeries:
     tensor_active_seconds: float = 0.0
     tensor_megacycles: float = 0.0
     variance: float = 0.0
+    standstill_seconds: float = 0.0  # of the covered ones, those whose counters stood still
 
 
 @dataclass(slots=True)
@@ -138,6 +139,12 @@ class Series:
             sums.tensor_active_seconds += share * interval.tensor_active_ratio * interval.seconds
             sums.tensor_megacycles += share * interval.tensor_megacycles
             sums.variance += share * interval.variance
+
+    def stood_still(self, seconds: float, epoch_ns: int) -> None:
+        """The counters did so for a while up to an instant by the wall clock: work is not known then."""
+        sums = self.quarters.get((epoch_ns - 1) // QUARTER_NS)
+        if sums is not None:
+            sums.standstill_seconds += seconds
 
     @property
     def degrees(self) -> float:

@@ -49,8 +49,9 @@ class SideSums:
         return cls(MeanSum(), MeanSum(), MeanSum(), MeanSum(), MeanSum(), MeanSum())
 
     def add(self, reading: Reading) -> None:
-        """Count one reading. Instantaneous values stand for the time since the reading before."""
-        if reading.since_ns is not None:
+        """Count one reading. Instantaneous values stand for the time since the reading before; means are of
+        good readings only, because after a failed one the next begins at the same instant."""
+        if reading.since_ns is not None and reading.fault is None:
             averaged = (reading.taken_ns - reading.since_ns) / 1e9
             self.sm_active.add(reading.sm_active_ratio, averaged)
             self.dram_active.add(reading.dram_active_ratio, averaged)

@@ -11,7 +11,7 @@ from typing import Any
 from slurm_ofu.figures.student import NORMAL_QUANTILE, t_quantile
 from slurm_ofu.integrals.cycles import counter_scale
 from slurm_ofu.integrals.gpu_fold import GpuFold
-from slurm_ofu.integrals.series import BucketLine, Series
+from slurm_ofu.integrals.series import BucketLine, QuarterSeries, Series
 from slurm_ofu.integrals.standstill import counters_stand_still, standstill_seconds
 from slurm_ofu.values import Estimator, GpuModel, GpuTotals, QuarterSums, Reason, Timeline
 
@@ -19,6 +19,8 @@ from slurm_ofu.values import Estimator, GpuModel, GpuTotals, QuarterSums, Reason
 CROSS_CHECK_SECONDS = 60.0
 #: A mean above the maximum clock by more than this is not to be believed.
 CLOCK_TOLERANCE = 0.02
+#: Counters that answered for less of the time that was sampled than this do not speak for all of it.
+LEAST_CYCLES_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,9 @@ def choose(
     cycles = _cycles(fold, reference_mhz, sm_count, refresh_seconds)
     if cycles is None or sampled is None:
         return cycles or sampled
-    difference = _disagreement(cycles, sampled, reference_mhz)
+    if cycles.series.covered_seconds < LEAST_CYCLES_SHARE * sampled.series.covered_seconds:
+        return sampled
+    difference = _disagreement(fold, cycles, sampled, reference_mhz)
     if difference is None:
         return cycles
     return _sampled(fold, disagreement_ratio=difference)
@@ -81,21 +85,31 @@ def _cycles(
     )
 
 
-def _disagreement(cycles: Choice, sampled: Choice, reference_mhz: float | None) -> float | None:
-    """OFU by cycles minus by sampling, where that is more than both bars allow over 60 s or more; over
-    less time only where a factor of two is between them: then the counters' scale was taken wrongly."""
-    covered = (cycles.series.covered_seconds, sampled.series.covered_seconds)
+def _disagreement(
+    fold: GpuFold, cycles: Choice, sampled: Choice, reference_mhz: float | None
+) -> float | None:
+    """OFU by cycles minus by sampling over the time that both saw, where that is more than both bars allow
+    over 60 s or more; over less time only where a factor of two is between them: then the counters' scale was
+    taken wrongly."""
     if reference_mhz is None:
         return None
-    low, high = sorted((_mean_mhz(cycles), _mean_mhz(sampled)))
-    if min(covered) < CROSS_CHECK_SECONDS and high < 2 * low:
+    seconds, counted_mhz, sampled_mhz = _both(fold, cycles, sampled)
+    low, high = sorted((counted_mhz, sampled_mhz))
+    if seconds < CROSS_CHECK_SECONDS and high < 2 * low:
         return None
-    difference = _mean_mhz(cycles) - _mean_mhz(sampled)
-    allowed = sum(
-        t_quantile(choice.degrees) * choice.sigma_megacycles / seconds
-        for choice, seconds in zip((cycles, sampled), covered, strict=True)
-    )
+    difference = counted_mhz - sampled_mhz
+    bars = (t_quantile(choice.degrees) * choice.sigma_megacycles for choice in (cycles, sampled))
+    allowed = sum(bars) / seconds
     return difference / reference_mhz if abs(difference) > allowed else None
+
+
+def _both(fold: GpuFold, cycles: Choice, sampled: Choice) -> tuple[float, float, float]:
+    """(seconds, MHz by cycles, MHz by sampling); an earlier version's checkpoint has only each whole."""
+    seconds, counted = fold.both_seconds, fold.both_counted_megacycles / cycles.scale
+    if seconds <= 0:
+        covered = min(cycles.series.covered_seconds, sampled.series.covered_seconds)
+        return covered, _mean_mhz(cycles), _mean_mhz(sampled)
+    return seconds, counted / seconds, fold.both_sampled_megacycles / seconds
 
 
 def _mean_mhz(choice: Choice) -> float:
@@ -189,7 +203,13 @@ def part_of(whole: GpuTotals, given: Allocation) -> GpuTotals:
         if field.name.endswith(_ADDITIVE) and (value := getattr(whole, field.name)) is not None
     }
     shared = given.sharers > 1 and whole.reason in ("ok", "short")
-    return replace(whole, reason="shared" if shared else whole.reason, **parts)
+    line = whole.timeline and _part_of_line(whole.timeline, given.weight)
+    return replace(whole, reason="shared" if shared else whole.reason, **parts, timeline=line)
+
+
+def _part_of_line(line: Timeline, weight: float) -> Timeline:
+    buckets = ((_times(weight, tensor), covered * weight) for tensor, covered in line.buckets)
+    return replace(line, buckets=tuple(buckets))
 
 
 _ADDITIVE = ("_seconds", "_joules", "_megacycles", "_megacycles_error")
@@ -321,13 +341,13 @@ def quarter_sums(
     ``allocated``: quarter (epoch // 900) → allocated seconds of one GPU in it.
     """
     shared = [
-        (choice, given.weight)
+        (choice, given.weight, standstill_seconds(fold, given.sm_count) > 0)
         for fold, given in folds
         if fold is not None
         and (choice := choose(fold, model, given.sm_count, refresh_seconds)) is not None
         and not _is_suspect(fold, given.sm_count, choice, model)
     ]
-    quarters = set(allocated).union(*(choice.series.quarters for choice, _ in shared))
+    quarters = set(allocated).union(*(choice.series.quarters for choice, *_ in shared))
     parts = sum(given.weight for _, given in folds)
     reference_mhz = model.reference_clock_mhz if model else None
     return tuple(
@@ -338,34 +358,39 @@ def quarter_sums(
 
 def _quarter(
     quarter: int,
-    shared: Sequence[tuple[Choice, float]],
+    shared: Sequence[tuple[Choice, float, bool]],
     gpu_model: str | None,
     reference_mhz: float | None,
     allocated_seconds: float,
 ) -> QuarterSums:
     here = [
-        (choice, choice.series.quarters[quarter], weight)
-        for choice, weight in shared
+        (choice, choice.series.quarters[quarter], weight, still)
+        for choice, weight, still in shared
         if quarter in choice.series.quarters
     ]
     tensor_ref = tensor_ref_error = None
     if reference_mhz is not None and here:
         tensor_ref = (
-            sum(sums.tensor_megacycles / choice.scale * weight for choice, sums, weight in here)
+            sum(sums.tensor_megacycles / choice.scale * weight for choice, sums, weight, _ in here)
             / reference_mhz
         )
-        sigmas = (_quarter_sigma(choice, sums.variance) * weight for choice, sums, weight in here)
+        sigmas = (_quarter_sigma(choice, sums.variance) * weight for choice, sums, weight, _ in here)
         tensor_ref_error = sum(sigmas) / reference_mhz
-    covered_seconds = sum(sums.covered_seconds * weight for _, sums, weight in here)
+    covered_seconds = sum(_measured_seconds(sums, still=still) * weight for _, sums, weight, still in here)
     return QuarterSums(
         gpu_model=gpu_model,
         start_epoch_s=quarter * 900,
         allocated_seconds=max(allocated_seconds, covered_seconds),  # as for the whole run
         covered_seconds=covered_seconds,
-        tensor_active_seconds=sum(sums.tensor_active_seconds * weight for _, sums, weight in here),
+        tensor_active_seconds=sum(sums.tensor_active_seconds * weight for _, sums, weight, _ in here),
         tensor_ref_seconds=tensor_ref,
         tensor_ref_error_seconds=tensor_ref_error,
     )
+
+
+def _measured_seconds(sums: QuarterSeries, *, still: bool) -> float:
+    """As for the whole run: minutes in which the counters stood still under work were not measured."""
+    return max(0.0, sums.covered_seconds - sums.standstill_seconds) if still else sums.covered_seconds
 
 
 def _quarter_sigma(choice: Choice, variance: float) -> float:

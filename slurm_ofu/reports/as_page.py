@@ -14,6 +14,7 @@ from slurm_ofu.reports.page_claim import CLAIM_NOTE, claim_facts
 from slurm_ofu.reports.page_facts import measured_facts
 from slurm_ofu.reports.page_minutes import held_facts, minute_facts
 from slurm_ofu.reports.page_run import run_facts
+from slurm_ofu.reports.page_sources import source_facts
 from slurm_ofu.reports.page_timeline import timeline_facts
 from slurm_ofu.reports.run_words import display_job_id, sums_of
 from slurm_ofu.reports.wording import NOT_MEASURED, count, hours, name, ofu, percent
@@ -61,7 +62,8 @@ def as_page(
     """
     its = figures(sums_of(page.row))
     timeline = timeline_facts(page.gpus, zone, columns=min(64, text_width(width)))
-    facts = [*measured_facts(its), *minute_facts(page, its), *held_facts(its), *timeline]
+    facts = [*measured_facts(its), *source_facts(page.gpus), *minute_facts(page, its)]
+    facts += [*held_facts(its), *timeline]
     claim = None
     if page.row.run is not None:
         claim = page.row.run.claim

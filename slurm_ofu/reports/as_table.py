@@ -9,7 +9,7 @@ from slurm_ofu.reports.grid import Column, Line, as_grid
 from slurm_ofu.reports.notes import as_notes, explanations, style
 from slurm_ofu.reports.question import Question, headline
 from slurm_ofu.reports.run_words import display_job_id, final_state, sums_of
-from slurm_ofu.reports.wording import NOT_MEASURED, count, hours, name, ofu, percent
+from slurm_ofu.reports.wording import NOT_MEASURED, count, hours, idle_in_part, name, ofu, percent
 from slurm_ofu.values import Figures, RunRow, UsageRow
 
 _LONGEST_NAME = 20  # cells of a job's name: a long one would need more room than there is
@@ -73,13 +73,18 @@ def _line(names: tuple[str, ...], its: Figures, *, total: bool = False) -> Line:
     cells = (
         count(its.gpu_count),
         hours(its.gpu_hours),
-        hours(its.idle_gpu_hours, absent=NOT_MEASURED),
+        _idle(its),
         percent(its.tpa_mean_ratio, absent=NOT_MEASURED),
         percent(its.active_clock_ratio, absent=NOT_MEASURED),
         percent(its.coverage_ratio),
         ofu(its),
     )
     return Line(cells=names + cells, style=style(its), total=total)
+
+
+def _idle(its: Figures) -> str:
+    """At least so much, where more was measured than judged."""
+    return ("≥" if idle_in_part(its) else "") + hours(its.idle_gpu_hours, absent=NOT_MEASURED)
 
 
 def _without(line: Line, number: int) -> Line:

@@ -11,12 +11,14 @@ from slurm_ofu.reports.wording import (
     MEASURED_PART,
     MIXED_MODELS,
     NO_TENSOR_WORK,
+    OTHER_WORK_UNKNOWN,
     SCRAPED,
     count,
     idle_in_part,
     in_part,
     mixed,
     other_reasons,
+    other_work_unknown,
     workload,
 )
 from slurm_ofu.values import Figures
@@ -27,7 +29,7 @@ _LOW, _GOOD = 0.15, 0.35  # good training of large language models sits at 0.35 
 def style(its: Figures) -> str:
     """The colour of an OFU. It marks what to look at; how good it is, the number alone says."""
     ratio = its.ofu_ratio
-    if ratio is None:
+    if ratio is None or other_work_unknown(its):
         return "dim"
     if ratio > 1 or its.reason == "suspect":
         return "magenta"
@@ -47,13 +49,15 @@ def explanations(shown: Sequence[Figures], *, total: Figures, but: str | None = 
     texts = [f"{reason}: {EXPLANATIONS[reason]}" for reason in SEVERITY if reason in found]
     if any(its.ofu_ratio is not None and its.ofu_ratio > 1 for its in shown):
         texts.append(ABOVE_ONE)
+    if any(map(other_work_unknown, shown)):
+        texts.append(OTHER_WORK_UNKNOWN)
     if any(its.ofu_ratio is not None and its.estimator == "scraped" for its in shown):
         texts.append(SCRAPED)
     if any(mixed(its) for its in shown):
         texts.append(MIXED_MODELS)
     if any(its.ofu_error_pp is not None and in_part(its) for its in shown):
         texts.append(MEASURED_PART)
-    if idle_in_part(total):
+    if any(idle_in_part(its) for its in (*shown, total)):
         texts.append(IDLE_IN_PART)
     if total.gpu_count_unknown_time > 0:
         texts.append(_unknown_time(total.gpu_count_unknown_time))

@@ -27,13 +27,14 @@ def _all(page: JobPage) -> Iterator[str]:
 
 
 def _of_accounting(page: JobPage) -> Iterator[str]:
-    """The GPU count of record is the prologs'; Slurm's is held against it."""
+    """The GPU count of record is the prologs', or that of what was backfilled; Slurm's is held against it."""
     run, gpu_count = page.row.run, page.row.sums.gpu_count
-    if run is None or not run.heard or run.slurm_gpu_count in (None, gpu_count):
+    if run is None or not (run.heard or page.gpus) or run.slurm_gpu_count in (None, gpu_count):
         return
+    by = "by the prologs" if run.heard else "by the stored samples"
     assumed = sum(node.gpu_count or 0.0 for node in page.nodes if node.gpu_count_assumed)
     some = f" ({count(assumed)} of them assumed)" if assumed else ""
-    yield f"GPUs: {count(gpu_count)} by the prologs{some}, Slurm accounted {run.slurm_gpu_count}"
+    yield f"GPUs: {count(gpu_count)} {by}{some}, Slurm accounted {run.slurm_gpu_count}"
 
 
 def _of_node(node: NodeRow) -> Iterator[str]:

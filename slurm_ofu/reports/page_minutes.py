@@ -17,6 +17,7 @@ from slurm_ofu.values import Figures, GpuRow, JobPage
 #: A shorter idle stretch at a run's end is its tidying up.
 TAIL_SECONDS = 300.0
 _WORTH_SAYING_RATIO = 0.005
+_NOT_JUDGED = "it could not be judged"
 
 
 def minute_facts(page: JobPage, its: Figures) -> list[Fact]:
@@ -47,7 +48,7 @@ def least_tail_seconds(page: JobPage) -> float | None:
 
 def _idle(its: Figures) -> str:
     if its.idle_gpu_hours is None:
-        return f"{NOT_MEASURED}: it could not be judged"
+        return f"{NOT_MEASURED}: {_NOT_JUDGED}"
     return _of(its.idle_gpu_hours, its.idle_judged_gpu_hours)
 
 
@@ -86,7 +87,8 @@ def _on_the_clock(gpu: GpuRow, held_seconds: float | None) -> float | None:
 
 def _non_tensor(its: Figures) -> str | None:
     if its.non_tensor_gpu_hours is None:
-        return f"{NOT_MEASURED}: {SM_UNKNOWN}" if no_tensor_work_at_all(its) else None
+        why = SM_UNKNOWN if its.sm_active_ratio is None else _NOT_JUDGED
+        return f"{NOT_MEASURED}: {why}" if no_tensor_work_at_all(its) else None
     if its.non_tensor_gpu_hours < _WORTH_SAYING_RATIO * its.non_tensor_judged_gpu_hours:
         return None
     what = "busy without tensor cores, as plain FP32 and FP64 codes are: OFU does not measure that"

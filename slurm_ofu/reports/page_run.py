@@ -95,11 +95,14 @@ def _time(run: RunRow, zone: tzinfo) -> list[Fact]:
 
 
 def _gpu_models(gpus: Sequence[GpuRow]) -> str:
-    """Each model once, with its reference clock where any of its GPUs has one."""
+    """Each model and MIG profile once, with its reference clock where any of its GPUs has one."""
     clocks: dict[str, float | None] = {}
     for totals in (gpu.totals for gpu in gpus):
-        if totals.gpu_model is not None and clocks.get(totals.gpu_model) is None:
-            clocks[totals.gpu_model] = totals.reference_clock_mhz
+        if totals.gpu_model is None:
+            continue
+        model = totals.gpu_model + ("" if totals.mig_profile is None else f", MIG {totals.mig_profile}")
+        if clocks.get(model) is None:
+            clocks[model] = totals.reference_clock_mhz
     return "; ".join(_gpu_model(model, clocks[model]) for model in sorted(clocks)) or UNKNOWN
 
 

@@ -38,6 +38,6 @@ def _scale(line: OfuTimeline, top: float, zone: tzinfo) -> str:
 def _heights(line: OfuTimeline, top: float) -> str:
     """What the levels mean; zero is said only of what was measured."""
     if all(ratio is None for ratio in line.ofu_ratios):
-        return "not measured"
+        return "without OFU"
     gaps = f"; {GAP} not measured" if None in line.ofu_ratios else ""
     return (f"0 % to {percent(top)}" if top > 0 else "all 0 %") + gaps

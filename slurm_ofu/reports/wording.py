@@ -14,14 +14,15 @@ EXPLANATIONS = {
     "ok": "measured",
     "short": "the job was over before two intervals were measured",
     "no_source": "no counter source on this GPU: NVML GPM (Hopper or later), DCGM or a dcgm-exporter",
-    "unknown_model": "no reference clock for this GPU model: add it under [gpu_models] in slurm-ofu.toml",
+    "unknown_model": "no reference clock for this GPU model: add it under [gpu_models] in slurm-ofu.toml,"
+    " then ofu-admin recompute",
     "unmapped": "which GPU it was is unknown: see [gpu_map] in slurm-ofu.toml",
     "source_lost": "the counters stopped answering before the job ended",
     "profiling_locked": "another profiler held the GPU's counters (Nsight, DCGM)",
     "suspect": "the counters contradict each other: what they said is left out",
     "shared": "several jobs used the same GPU: the figure includes the others' work, and the GPU-hours are"
     " divided between the jobs",
-    "sampler_died": "the sampler did not live to the job's end",
+    "sampler_died": "the sampler did not start, or did not live to the job's end",
     "not_started": "no prolog ran on the node, so nothing was measured there",
     "not_delivered": "the node was never heard from; its GPUs count as allocated",
     "no_token": "Slurm's accounting holds no OFU of it: not measured, not written there (yet), or a former"
@@ -31,8 +32,9 @@ EXPLANATIONS = {
 }
 ABOVE_ONE = "OFU above 100 %: the SM clock was above the GPU model's reference clock; shown as measured"
 MEASURED_PART = "± is for the measured part only: where Coverage is below 95 % the rest may differ"
-IDLE_IN_PART = "Idle: some of the measured time could not be judged, so there may be more of it"
+IDLE_IN_PART = "Idle: some of the measured time could not be judged, so there may be more of it (≥)"
 SM_UNKNOWN = "SM activity is not known, so that other work cannot be told from none"
+OTHER_WORK_UNKNOWN = f"OFU next to 0: {SM_UNKNOWN} (FP64 and plain FP32 codes use no tensor cores)"
 SCRAPED = "scraped: the clock was read at a fixed rate; for a program in step with it ± is too small"
 MIXED_MODELS = "mixed: several GPU models are pooled here: an hour of each weighs the same"
 
@@ -51,6 +53,7 @@ _IDLE_SM_RATIO = 0.01
 _BUSY_SM_RATIO = 0.10
 _NO_TENSOR_RATIO = 0.005
 _MUCH_WORK_RATIO = 0.1
+_FIRST_READING_HOURS = 2 / 3600  # of a GPU's run: it lies before the first minute, and much of a short run
 _NO_TROUBLE = ("ok", "short")
 
 
@@ -106,13 +109,14 @@ def workload(figures: Figures) -> str | None:
     """Tells the two kinds of OFU 0 apart, where that is known: idle, and busy without tensor cores."""
     if not no_tensor_work_at_all(figures):
         return None
-    if figures.idle_gpu_hours is not None:
+    if figures.idle_gpu_hours is not None and not idle_in_part(figures):
         return _workload_by_minutes(figures, figures.idle_gpu_hours)
     sm_active = figures.sm_active_ratio
     if sm_active is None:
         return None
     if sm_active < _IDLE_SM_RATIO:
-        return IDLE
+        # Where some minutes were judged, SM activity is known in them alone, for all that one can tell.
+        return IDLE if figures.idle_gpu_hours is None else None
     return NO_TENSOR_WORK if sm_active >= _BUSY_SM_RATIO else None
 
 
@@ -125,10 +129,16 @@ def _workload_by_minutes(figures: Figures, idle: float) -> str | None:
     return NO_TENSOR_WORK if enough else None
 
 
+def other_work_unknown(figures: Figures) -> bool:
+    """Whether an OFU next to 0 may as well be that of a busy GPU."""
+    hardly = figures.ofu_ratio is not None and no_tensor_work_at_all(figures)
+    return hardly and figures.sm_active_ratio is None and workload(figures) is None
+
+
 def idle_in_part(figures: Figures) -> bool:
     """Whether much of the measured time could not be judged."""
-    judged, measured = figures.idle_judged_gpu_hours, figures.gpu_hours_measured
-    return figures.idle_gpu_hours is not None and judged < NEARLY_ALL * measured
+    judged = figures.idle_judged_gpu_hours + figures.gpu_count * _FIRST_READING_HOURS
+    return figures.idle_gpu_hours is not None and judged < NEARLY_ALL * figures.gpu_hours_measured
 
 
 def mixed(figures: Figures) -> bool:

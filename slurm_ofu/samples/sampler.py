@@ -14,6 +14,8 @@ from slurm_ofu.samples.ticks import Schedule
 from slurm_ofu.values import DeviceIdentity, Reading, Sample, SamplerHealth
 
 WALL_STEP_NS = 10**9
+#: While readings fail, their interval goes on: of its clock readings no more are kept than these.
+CLOCKS_LIMIT = 512
 
 
 class Fold(Protocol):
@@ -31,9 +33,26 @@ class _Gpu:
     device: DeviceIdentity
     fold: Fold
     clocks_mhz: list[float] = field(default_factory=list)
+    clock_count: int = 0  # readings in this interval, of which those above are kept
     skipped_clocks: int = 0  # instants of this interval that went by unread
+    latest_mhz: float | None = None
     clock_before_mhz: float | None = None
     awaiting_clock: bool = False
+
+    def keep(self, mhz: float, random: Random) -> None:
+        """Count a clock reading; of very many all are as likely to be kept."""
+        self.latest_mhz = mhz
+        self.clock_count += 1
+        if len(self.clocks_mhz) < CLOCKS_LIMIT:
+            self.clocks_mhz.append(mhz)
+        elif (place := random.randrange(self.clock_count)) < CLOCKS_LIMIT:
+            self.clocks_mhz[place] = mhz
+
+    def turn(self) -> None:
+        """A new interval begins."""
+        self.clock_before_mhz = self.latest_mhz if self.clocks_mhz else self.clock_before_mhz
+        self.clocks_mhz, self.clock_count, self.skipped_clocks = [], 0, 0
+        self.awaiting_clock = True
 
 
 @dataclass(slots=True)
@@ -148,8 +167,9 @@ class Sampler:
     def _read_clock(self, gpu: _Gpu) -> None:
         mhz = self.source.sm_clock_mhz(gpu.device)
         if mhz is None:
+            gpu.skipped_clocks += 1
             return
-        gpu.clocks_mhz.append(mhz)
+        gpu.keep(mhz, self.random)
         if gpu.awaiting_clock:
             gpu.awaiting_clock = False
             gpu.fold.clock_after(mhz)
@@ -165,7 +185,7 @@ class Sampler:
 
     def _fold(self, gpu: _Gpu, reading: Reading) -> None:
         # With most of the interval's slices unread the clock of this interval is not known.
-        known = gpu.skipped_clocks <= len(gpu.clocks_mhz)
+        known = gpu.skipped_clocks <= gpu.clock_count
         sample = Sample(
             reading=reading,
             clocks_mhz=tuple(gpu.clocks_mhz) if known else (),
@@ -173,10 +193,7 @@ class Sampler:
         )
         gpu.fold.add(sample, self.wall_offset_ns)
         if reading.fault is None and not reading.waiting:
-            gpu.skipped_clocks = 0
-            gpu.clock_before_mhz = gpu.clocks_mhz[-1] if gpu.clocks_mhz else gpu.clock_before_mhz
-            gpu.clocks_mhz = []
-            gpu.awaiting_clock = True
+            gpu.turn()
 
     def _last_reading(self) -> None:
         """Up to the end of the run, but not closer to the reading before than the source can tell apart."""

@@ -1,12 +1,13 @@
 """The accounting database opened to be changed, by those who do more than add records to it."""
 
 import sqlite3
+import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from slurm_ofu.errors import StoreError
+from slurm_ofu.errors import StoreError, StoreMissing
 from slurm_ofu.store.connection import connection, translated, user_version, wait_until
 from slurm_ofu.store.lock import writers_lock
 from slurm_ofu.store.schema import SCHEMA_VERSION
@@ -40,3 +41,16 @@ def transaction_at(path: Path, wait_seconds: float) -> Iterator[sqlite3.Connecti
             if opened.in_transaction:
                 opened.execute("ROLLBACK")
             raise
+
+
+@contextmanager
+def trial_copy(path: Path, wait_seconds: float) -> Iterator[Path]:
+    """A private copy of the database, to try something on; of a database that is not there yet a path where
+    there is none either. Raises StoreBusy and StoreError."""
+    with tempfile.TemporaryDirectory(prefix="slurm-ofu-") as directory:
+        copy = Path(directory) / path.name
+        with suppress(StoreMissing), translated(path), connection(path, "rw") as opened:
+            wait_until(opened, time.monotonic() + wait_seconds)
+            with closing(sqlite3.connect(copy)) as target:
+                opened.backup(target)
+        yield copy

@@ -2,7 +2,7 @@
 
 Every GPU row holds the reference clock that it was made with, so that OFU can be put on another one
 exactly: numerators are multiplied by old / new. A row of a GPU model that was unknown holds its active
-cycles instead, and gets its figure from them; its time-line and quarter hours stay without.
+cycles instead, and gets its figure from them; its time-line, quarter hours and peak stay without.
 """
 
 import sqlite3

@@ -15,11 +15,6 @@ SIDE_SUMS: Final = (
     *("peak_tensor_ref_seconds", "peak_covered_seconds"),
     *("throttled_power_seconds", "throttled_thermal_seconds", "throttle_covered_seconds"),
 )
-_NOT_OF_PROFILING: Final = (
-    "throttled_power_seconds",
-    "throttled_thermal_seconds",
-    "throttle_covered_seconds",
-)
 
 
 def _believed(column: str, *, given: str | None = None) -> str:

@@ -1,7 +1,8 @@
 """One run on one node, out of what a dcgm-exporter had said of the node's GPUs.
 
 Which GPUs the run had, slurmdbd does not say. Only where it is certain is anything measured: the exporter's
-own mapping of GPUs to jobs (label hpc_job), else all GPUs of the node where Slurm counts as many.
+own mapping of GPUs to jobs (label hpc_job), else all GPUs of the node where Slurm counts as many and nothing
+tells of more than those that were seen.
 """
 
 from bisect import bisect_right
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from slurm_ofu.counters.stored_series import Course, Device, Look
 from slurm_ofu.gpu_models import find_model
 from slurm_ofu.integrals.gpu_fold import GpuFold
-from slurm_ofu.integrals.totals import Allocation, Rules, gpu_totals, quarter_sums
+from slurm_ofu.integrals.totals import Allocation, Rules, gpu_totals, part_of, quarter_sums
 from slurm_ofu.records.build import node_reason, seconds_per_quarter
 from slurm_ofu.store.backfilling import RunOnNode
 from slurm_ofu.values import (
@@ -47,13 +48,15 @@ class _Part:
 
 class RunFilling:
     """What is found out of one run on one node, window after window. ``neighbours``: other runs that were
-    there at the same time."""
+    there at the same time; ``most_gpus``: that any run had there."""
 
-    def __init__(self, run: RunOnNode, node_name: str, neighbours: Sequence[RunOnNode]) -> None:
+    def __init__(
+        self, run: RunOnNode, node_name: str, neighbours: Sequence[RunOnNode], most_gpus: int = 0
+    ) -> None:
         self.run = run
         self._node_name = node_name
         self._labels = labels_of(run)
-        self._overlapping = neighbours
+        self._overlapping, self._most_gpus = neighbours, most_gpus
         self._start_ns, self._end_ns = round(run.start_epoch_s * 1e9), round(run.end_epoch_s * 1e9)
         self._parts: dict[Device, _Part] = {}
 
@@ -169,9 +172,15 @@ class RunFilling:
         count = self.run.gpu_count
         if labelled and (count is None or len(labelled) == count):
             return labelled, "hpc_job"
-        if count == len(self._parts) and not self._overlapping:
+        if count == len(self._parts) and not self._overlapping and self._shows_all():
             return list(self._parts), "whole_node"
         return (labelled, "hpc_job") if count is not None and len(labelled) < count else ([], "")
+
+    def _shows_all(self) -> bool:
+        """Whether nothing tells of GPUs that were not seen: a larger run, or a number left out."""
+        numbers = {_number(part.course.gpu) for part in self._parts.values()}
+        complete = numbers in (set(range(len(numbers))), {float("inf")})
+        return complete and self._most_gpus <= len(self._parts)
 
     def _positions(self) -> dict[Device, int]:
         """The exporter's own numbers of the GPUs; of slices, their place among all."""
@@ -201,7 +210,7 @@ class RunFilling:
 
     def _totals(self, part: _Part, given: Allocation, config: Config) -> GpuTotals:
         if part.fold is None or given.source_note == SLICE_NOTE:
-            return GpuTotals(
+            whole = GpuTotals(
                 position=given.position,
                 reason="no_source",
                 allocated_seconds=given.allocated_seconds,
@@ -212,6 +221,7 @@ class RunFilling:
                 source_note=given.source_note,
                 mig_profile=given.mig_profile,
             )
+            return part_of(whole, given)
         if part.fold.side.last_taken_ns != self._end_ns:
             part.fold.add(_nothing(self._end_ns), 0)  # the run went on
         part.fold.clock_after(None)  # no sample after the last one

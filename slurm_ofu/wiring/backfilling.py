@@ -19,6 +19,7 @@ from slurm_ofu.errors import SamplesTooMany, UsageError
 from slurm_ofu.protocols import Accounting
 from slurm_ofu.slurm.hostlists import expand
 from slurm_ofu.store.backfilling import Asked, BackfillReader, RunCounts, RunOnNode
+from slurm_ofu.store.opened import trial_copy
 from slurm_ofu.values import Config, NodeRecord
 from slurm_ofu.wiring.backfilled_runs import RunFilling
 from slurm_ofu.wiring.completing import Completed, Completer
@@ -63,6 +64,11 @@ class Backfilled:
         better = ORDER[: ORDER.index(outcome)]
         return len(self.runs.get(outcome, set()).difference(*(self.runs.get(one, ()) for one in better)))
 
+    @property
+    def late_count(self) -> int:
+        """Runs that ended so lately that their last samples may not be there yet: left for another time."""
+        return self.counts.due_count - len(set().union(*self.runs.values()))
+
 
 ORDER: tuple[Outcome, ...] = ("measured", "short", "without_figure", "unmapped", "without_samples")
 
@@ -91,10 +97,27 @@ def backfill(
     say: Callable[[NodeRecord], None] | None = None,
     accounting: Accounting | None = None,
 ) -> Backfilled:
-    """Backfill what is due. With ``say`` nothing is stored but Slurm's accounting: each record is told.
+    """Backfill what is due. With ``say`` each record is told, and all that is stored is a copy's.
 
     Raises SamplesError, AccountingError and StoreError; what was stored till then stays.
     """
+    if say is not None:
+        with trial_copy(url_path(config.database), config.delivery_wait_seconds) as copy:
+            trial = replace(config, database=f"sqlite://{copy}", database_owner=None)
+            return _backfill(trial, asked, now_epoch_s, prometheus, progress, say, accounting)
+    return _backfill(config, asked, now_epoch_s, prometheus, progress, None, accounting)
+
+
+def _backfill(
+    config: Config,
+    asked: Asked,
+    now_epoch_s: float,
+    prometheus: Prometheus,
+    progress: Progress,
+    say: Callable[[NodeRecord], None] | None,
+    accounting: Accounting | None,
+) -> Backfilled:
+    prometheus.check()  # a mistyped address must not fill the database with silent jobs
     asked = replace(asked, clusters=asked.clusters or _clusters(config))
     settled = now_epoch_s - config.accounting.settle_seconds
     completer = Completer(_with_clusters(config, asked.clusters), accounting)
@@ -166,8 +189,10 @@ class _Node:
         self._node_name = node_name
         self._prometheus, self._selectors = prometheus, selectors
         self._window_seconds = WINDOW_SECONDS
+        # Of runs on several nodes Slurm counts the sum: a small node of theirs may have had fewer.
+        most_gpus = max((run.gpu_count or 0 for run in runs if run.node_count == 1), default=0)
         self._waiting = deque(
-            RunFilling(run, node_name, others)
+            RunFilling(run, node_name, others, most_gpus)
             for run, others in at_once(runs)
             if run.wanted and run.end_epoch_s + MARGIN_SECONDS <= settled_epoch_s
         )

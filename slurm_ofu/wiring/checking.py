@@ -156,7 +156,7 @@ def _device(
 
 def _clock(model: GpuModel | None) -> str:
     if model is None:
-        return "unknown model: no OFU"
+        return "unknown model: no OFU; add it under [gpu_models] (operate.md, GPU models)"
     doubt = " (uncalibrated)" if not model.calibrated else " (unsure)" if model.status == "unsure" else ""
     return f"reference clock {model.reference_clock_mhz:g} MHz{doubt}"
 

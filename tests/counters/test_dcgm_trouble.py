@@ -157,6 +157,26 @@ def test_a_restarted_engine_is_found_again(tmp_path: Path, opened: Opener) -> No
     assert 0.5 == until(source, "GPU-a", measured).tensor_active_ratio
 
 
+def test_an_engine_that_numbers_its_gpus_anew(tmp_path: Path, opened: Opener) -> None:
+    """Numbers are the host engine's own: after a restart each GPU has its own figures, whatever its number is
+    now, and one that is gone has none."""
+    a, b = TWO.cards
+    installed = install(tmp_path, TWO)
+    source = opened()
+    until(source, "GPU-a", measured)
+    until(source, "GPU-b", measured)
+    installed.play(engine="dies")
+    until(source, "GPU-a", lambda reading: reading.fault == "source_lost")
+    installed.play(engine="up", cards=(replace(a, number=b.number), replace(b, number=a.number)))
+    assert 0.5 == until(source, "GPU-a", measured).tensor_active_ratio
+    assert 0.0 == until(source, "GPU-b", measured).tensor_active_ratio
+    installed.play(engine="dies")
+    until(source, "GPU-a", lambda reading: reading.fault == "source_lost")
+    installed.play(engine="up", cards=(replace(a, number=0),))
+    assert 0.5 == until(source, "GPU-a", measured).tensor_active_ratio
+    assert "source_lost" == source.read(by_uuid(source, "GPU-b")).fault
+
+
 LOCKED = "The third-party Profiling module returned an unrecoverable error"
 ENDS = [1, 2, 4, 8, 16, 32, 64, 128, 240, 240, 240]
 IS_LOCKED = [60, 120, 240, 480, 960, 960]

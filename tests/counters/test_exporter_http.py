@@ -71,6 +71,13 @@ def test_an_address_where_nobody_is(url: str, words: str) -> None:
     assert str(raised.value).startswith(url)
 
 
+def test_a_password_stays_where_it_is() -> None:
+    """Messages go to syslog and into records: what an address says before its host is in none."""
+    with pytest.raises(SourceError) as raised:
+        fetch("http://somebody:secret@127.0.0.1:1/metrics?of=a@b")
+    assert str(raised.value).startswith("http://127.0.0.1:1/metrics?of=a@b: ")
+
+
 def test_no_proxy_is_asked(exporter: ExporterServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hook's environment may name a proxy, for other things: the node's own exporter is asked directly."""
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):

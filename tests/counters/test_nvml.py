@@ -188,6 +188,22 @@ def test_a_gpu_that_was_idle_from_the_start(stage: Stage) -> None:
     assert first["taken_ns"] == third["since_ns"]
 
 
+def test_a_clock_that_stood_still_without_cycle_counters(stage: Stage) -> None:
+    """A mean over time without cycles and time with some is that of the latter alone: where no counter tells
+    the two apart, time without cycles is not covered, and figures begin anew after it."""
+    busy, still = replace(STEADY.segments[0], seconds=20), Segment(seconds=50, sm_clock_mhz=345, gated=True)
+    gpu = Gpu(counters="absent", segments=(busy, still, busy), origin_s=START_S)
+    its = readings(stage.play(Scenario(gpus=(gpu,)), READ, *[step(10), READ] * 9))
+    assert [(None, None), *[(0.5, None)] * 2, *[(None, "source_lost")] * 5, (None, None), (0.5, None)] == [
+        (one["tensor_active_ratio"], one["fault"]) for one in its
+    ]
+    assert (None, its[8]["taken_ns"]) == (its[8]["since_ns"], its[9]["since_ns"])
+    idle_first = replace(gpu, segments=(still, busy))
+    answers = stage.play(Scenario(gpus=(idle_first,)), READ, *[step(10), READ] * 7)
+    *_, lost, begun, good = readings(answers)
+    assert ("source_lost", None, 0.5) == (lost["fault"], begun["since_ns"], good["tensor_active_ratio"])
+
+
 def test_gauges_that_are_missing_are_no_idleness(stage: Stage) -> None:
     """Counters that stand still do not make 0 of a gauge whose own return code is an error."""
     gpu = replace(STEADY, segments=(Segment(seconds=1000, sm_clock_mhz=345, gated=True),))
@@ -221,9 +237,19 @@ def test_each_metric_has_its_own_return_code(stage: Stage, fault: dict[str, Any]
     assert ("source_lost" if "tensor_active_ratio" in lost else None) == bad["fault"]
 
 
-def test_after_a_fault_the_next_reading_covers_all(stage: Stage) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"function": "nvmlGpmSampleGet", "error": 999},
+        {"function": "nvmlGpmMetricsGet", "error": 999},
+        {"function": "nvmlGpmMetricsGet", "metric": 5, "error": 999},
+        {"function": "nvmlGpmMetricsGet", "metric": 5, "value": 250.0},
+    ],
+    ids=["sampling", "comparing", "one metric", "nonsense"],
+)
+def test_after_a_fault_the_next_reading_covers_all(stage: Stage, fault: dict[str, Any]) -> None:
     """since_ns stays at the last good reading, and the ratios are over all of the time since."""
-    begin = ["faults", {"function": "nvmlGpmSampleGet", "error": 999}]
+    begin = ["faults", fault]
     script = [READ, step(1), READ, begin, step(1), READ, step(1), READ, ["faults"], step(1), READ]
     _, good, *bad, recovered = readings(stage.play(ONE, *script))
     assert ["source_lost"] * 2 == [one["fault"] for one in bad]

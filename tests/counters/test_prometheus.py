@@ -228,6 +228,26 @@ def test_what_is_no_url(url: str) -> None:
         Prometheus(url, timeout_seconds=1.0)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("me:s3cret@host:9090", "//me:s3cret@host", "https:/me:s3cret@host/", "http://me:s3cret@"),
+        *(
+            "http://me:s3cret@host:port",
+            "http://me:s3cret@host:99999",
+            "http://me:s3cret@[::1",
+            "http://[::1",
+        ),
+        *("http://me:x/s3cret@host", "http://me:x#s3cret@host", "http://me:x?s3cret@host"),
+    ],
+)
+def test_what_is_no_url_may_hold_a_password(url: str) -> None:
+    """It is refused without being repeated, also where the password itself is what ends the host."""
+    with pytest.raises(SamplesError, match="must be http") as raised:
+        Prometheus(url, timeout_seconds=1.0)
+    assert "s3cret" not in str(raised.value)
+
+
 def test_labels_are_quoted() -> None:
     """Whatever a host is called, it stays one value."""
     assert '{__name__=~"a|b",Hostname="n\\"1\\\\"}' == selector_of(["a", "b"], Hostname='n"1\\')

@@ -1,6 +1,7 @@
 """The fold of one GPU: both estimators side by side, and its state on disk."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from slurm_ofu.integrals.gpu_fold import GpuFold
 from slurm_ofu.values import Reading, Sample
-from tests.integrals.examples import SECOND, counted_fold, sample, totals
+from tests.integrals.examples import SECOND, counted_fold, near, sample, totals
 
 RATIO = st.floats(0.0, 1.0)
 
@@ -82,10 +83,13 @@ def test_a_restored_fold_goes_on_as_the_old_one(before: list[Sample], after: lis
 
 
 def test_an_earlier_versions_checkpoint_is_read() -> None:
-    """A state without minutes and peaks gives every other figure, and says of those nothing."""
+    """A state without minutes, peaks and standstills gives every other figure, and says of those nothing."""
     fold = counted_fold(intervals=12)
     state = json.loads(json.dumps(fold.state()))
     del state["minutes"], state["sampled"]["peak"], state["cycles"]["peak"]
+    for name in [name for name in state if name.startswith(("both_", "pending_counted"))]:
+        del state[name]
+    del state["sampled"]["quarters"]["standstill_seconds"], state["cycles"]["quarters"]["standstill_seconds"]
     before, after = totals(fold), totals(GpuFold.from_state(state))
     assert (None, None, None, 0.0, 0.0) == (
         *(after.idle_seconds, after.idle_tail_seconds, after.peak_tensor_ref_seconds),
@@ -147,3 +151,13 @@ def test_both_estimators_see_the_same_run() -> None:
     fold = counted_fold(tensor=0.4, intervals=6)
     assert (60.0, 60.0) == (fold.sampled.covered_seconds, fold.cycles.covered_seconds)
     assert fold.sampled.tensor_megacycles == pytest.approx(fold.cycles.tensor_megacycles)
+
+
+def test_a_published_clock_has_its_neighbours() -> None:
+    """scraped: one clock for an interval, and those before and after it widen its bar."""
+    fold = GpuFold.start(0, 10.0)
+    for number, mhz in enumerate((1500.0, 1500.0, 1200.0)):
+        one = sample(number * 10, number * 10 + 10, clocks=())
+        fold.add(replace(one, reading=replace(one.reading, published_clock_mhz=mhz)), 0)
+    steps = 2 * 15.0**2 / 12
+    assert (2, near(25.0 * (30_000.0 + steps))) == (fold.sampled.interval_count, fold.sampled.variance)

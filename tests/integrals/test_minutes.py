@@ -316,6 +316,20 @@ def test_a_suspect_gpu_is_not_measured_in_quarter_hours() -> None:
     ]
 
 
+def test_a_standstill_is_not_measured_in_its_quarter_hour() -> None:
+    """What is not covered in the whole is not covered in the quarter hours either: their ratios stay those of
+    the time that was measured. At rest nothing is taken away."""
+    course = Course(segments=(stretch(60, 0.5, utilisation=0.99, watts=640),), stuck=(20, 23))
+    given = Allocation(position=0, allocated_seconds=None, uuid=None, gpu_model=None, mapped_by=None)
+    resting = replace(course, segments=(stretch(60, 0.5, utilisation=0.99, watts=60),))
+    for its, missing in ((course, 180.0), (resting, 0.0)):
+        fold = folded(its, "cycles", 10.0)
+        rows = quarter_sums([(fold, given)], H100, "H100", 0.1, {})
+        assert near(60 * MINUTE - missing, within=20.0) == sum(row.covered_seconds for row in rows)
+        assert near(totals(fold).covered_seconds, within=1e-6) == sum(row.covered_seconds for row in rows)
+        assert near(900 - missing, within=1e-6) == rows[1].covered_seconds
+
+
 def test_a_run_too_short_for_a_minute_is_judged_as_a_whole() -> None:
     """A wedged module is seen in a run of seconds too, where everything contradicts it."""
     readings = [at(s, s + 5, utilisation=0.9, watts=600) for s in range(0, 20, 5)]

@@ -35,6 +35,18 @@ def test_instantaneous_values_stand_for_the_time_before_them() -> None:
     assert (9000.0, 30.0) == (its.power.known_total, its.power.seconds)
 
 
+def test_no_time_counts_twice() -> None:
+    """A failed reading may have SM activity since the last good one; the next has it again."""
+    sums = SideSums.empty()
+    for at in (10, 20, 30, 40):
+        failed = reading(0, at, None)
+        sums.add(replace(failed, sm_active_ratio=0.8, dram_active_ratio=0.8, power_watts=100.0))
+    sums.add(replace(reading(0, 50), sm_active_ratio=0.6, dram_active_ratio=0.4, power_watts=100.0))
+    assert (near(30.0), 50.0) == (sums.sm_active.known_total, sums.sm_active.seconds)
+    assert (near(20.0), 50.0) == (sums.dram_active.known_total, sums.dram_active.seconds)
+    assert (4000.0, 40.0) == (sums.power.known_total, sums.power.seconds)
+
+
 def test_each_figure_has_its_own_coverage() -> None:
     """A missing value counts for nothing, neither in the numerator nor in the denominator."""
     its = summed(

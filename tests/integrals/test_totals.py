@@ -1,6 +1,6 @@
 """A finished fold → totals: which estimator speaks, in which scale, for what reason."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given, settings
@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from slurm_ofu.figures.student import NORMAL_QUANTILE, t_quantile
 from slurm_ofu.integrals.gpu_fold import GpuFold
-from slurm_ofu.integrals.totals import Allocation, Rules, quarter_sums
-from slurm_ofu.values import GpuTotals
+from slurm_ofu.integrals.totals import Allocation, Rules, gpu_totals, quarter_sums
+from slurm_ofu.values import GpuModel, GpuTotals
 from tests.integrals.examples import H100, RULES, SECOND, counted_fold, near, sample, totals
 
 MINUTE_OFFSET = 1_764_424_800 * SECOND  # a quarter hour at boottime 0
@@ -75,6 +75,34 @@ def test_disagreement_is_measured_by_both_bars(share: float, expected: str) -> N
     sampled = counted_fold(tensor=tensor).sampled
     bars = t_quantile(sampled.degrees) * sampled.variance**0.5 / 1830 / seconds + 0.1 / seconds
     assert expected == totals(counted_fold(tensor=tensor, counted_tensor=tensor + share * bars)).estimator
+
+
+@pytest.mark.parametrize(("counted", "expected"), [(6, "cycles"), (4, "sampled")])
+def test_counters_that_fell_silent_do_not_speak_for_the_run(counted: int, expected: str) -> None:
+    """Of ten sampled intervals the cycle counters must have been there in half, or `sampled` is used."""
+    fold = counted_fold(intervals=counted)
+    for number in range(counted, 10):
+        fold.add(sample(number * 10, number * 10 + 10, before=1830.0), 0)
+    fold.clock_after(1830.0)
+    its = totals(fold)
+    assert (expected, None) == (its.estimator, its.disagreement_ratio)
+    assert (10 if expected == "sampled" else counted) == its.interval_count
+
+
+def test_only_what_both_saw_is_held_against_each_other() -> None:
+    """Time in which the clock was not read, with more work than there was else, is no disagreement."""
+    fold = GpuFold.start(0, 10.0)
+    active = 0.0
+    for number in range(31):
+        tensor, clocks = (0.9, ()) if 10 < number <= 20 else (0.3, (1830.0,) * 10)
+        active += tensor * 18.3e9 if number else 0.0
+        since, counters = (number * 10 - 10 if number else None), (18.3e9 * number, active)
+        one = sample(since, number * 10, tensor=tensor, clocks=clocks, before=1830.0, cycles=counters)
+        fold.add(one, 0)
+    fold.clock_after(1830.0)
+    its = totals(GpuFold.from_state(fold.state()))
+    assert ("cycles", None, near(300.0)) == (its.estimator, its.disagreement_ratio, its.covered_seconds)
+    assert near(0.5 * 300.0) == its.tensor_ref_seconds
 
 
 def test_a_scale_that_fits_nothing_is_sampled() -> None:
@@ -262,6 +290,20 @@ def test_time_line_adds_up_to_the_totals() -> None:
     assert its.covered_seconds == pytest.approx(sum(seconds))
 
 
+@pytest.mark.parametrize("model", [H100, None])
+def test_the_time_line_of_a_part_is_of_that_part(model: GpuModel | None) -> None:
+    """Of a shared GPU, and of a MIG slice, the time-line adds up to the part that the totals are."""
+    given = replace(ALLOCATION, sharers=2, sm_share_ratio=0.25)
+    its = gpu_totals(counted_fold(), given, model, RULES, died=False, wall_offset_ns=0)
+    assert its.timeline is not None
+    parts, seconds = zip(*its.timeline.buckets, strict=True)
+    assert (near(70.0 / 8), near(70.0 / 8)) == (its.covered_seconds, sum(seconds))
+    if model is None:
+        assert {None} == set(parts)
+    else:
+        assert its.tensor_ref_seconds == near(sum(parts))
+
+
 @pytest.mark.property
 @settings(deadline=None, max_examples=40)
 @given(
@@ -299,6 +341,55 @@ def test_quarters_know_what_was_allocated_and_not_measured() -> None:
         (quarter * 900, 1800.0, 30.0, near(15.0)),
         (quarter * 900 + 900, 120.0, 0.0, None),
     ] == seen
+
+
+def test_quarters_hold_the_runs_part() -> None:
+    """Of shared GPUs and of MIG slices every sum of a quarter hour is the run's part, its bar included."""
+    fold = sampled_fold(6, wall_offset_ns=MINUTE_OFFSET)
+    quarter = 1_764_424_800 // 900
+
+    def row(*given: Allocation) -> tuple[float | None, ...]:
+        (its,) = quarter_sums([(fold, one) for one in given], H100, "H100", 0.1, {quarter: 900.0})
+        return (
+            *(its.allocated_seconds, its.covered_seconds, its.tensor_active_seconds),
+            *(its.tensor_ref_seconds, its.tensor_ref_error_seconds),
+        )
+
+    whole, shared, mig = ALLOCATION, replace(ALLOCATION, sharers=2), replace(ALLOCATION, sm_share_ratio=0.125)
+    assert (900.0, 60.0, 30.0, near(30.0)) == row(whole)[:4]
+    assert [near((value or 0.0) * 0.625) for value in row(whole)] == list(row(shared, mig))
+
+
+def test_every_sum_of_a_part_is_of_that_part() -> None:
+    """Every second and joule of a part of a GPU counts by its weight; what is no sum stays as it is."""
+    fold = GpuFold.start(0, 10.0)
+    for number in range(8):
+        one = sample(number * 10, number * 10 + 10, before=1830.0)
+        its = replace(
+            one.reading,
+            sm_active_ratio=0.5,
+            dram_active_ratio=0.5,
+            utilisation_ratio=1.0,
+            power_watts=500.0,
+            energy_joules=5e3 * number,
+            memory_used_bytes=7,
+            throttle_mask=4 | 32,
+        )
+        fold.add(replace(one, reading=its), 0)
+    fold.clock_after(1830.0)
+    given = replace(ALLOCATION, allocated_seconds=100.0)
+    whole, part = (
+        gpu_totals(fold, one, H100, RULES, died=False, wall_offset_ns=0)
+        for one in (given, replace(given, sm_share_ratio=0.25))
+    )
+    for field in fields(GpuTotals):
+        value, of_part = getattr(whole, field.name), getattr(part, field.name)
+        if field.name.endswith(("_seconds", "_joules")) and value:
+            assert value * 0.25 == near(of_part), field.name
+        elif field.name not in ("timeline", "sm_share_ratio"):
+            assert value == of_part, field.name
+    assert 2 == sum(1 for field in fields(GpuTotals) if field.name.endswith("_joules"))
+    assert near(35e3 / 4) == part.energy_joules
 
 
 def test_quarters_never_cover_more_than_was_allocated() -> None:

@@ -185,7 +185,7 @@ def test_hours_add_up_to_the_coverage() -> None:
 @pytest.mark.parametrize(
     ("ratios", "scale"),
     [
-        ((None, None), "1.0 h each; not measured\n"),
+        ((None, None), "1.0 h each; without OFU\n"),
         ((0.0, 0.0), "1.0 h each; all 0 %\n"),
         ((0.0, None), "1.0 h each; all 0 %; · not measured\n"),
     ],

@@ -111,6 +111,17 @@ TOTAL                      24   48.0   1.5  50.0 %  80.0 %    66.7 %   40.0 % ±
 """
 
 
+def test_idle_hours_of_what_was_judged_are_a_lower_bound() -> None:
+    """A row of which a tenth was judged does not say 0, whatever the other rows are."""
+    rows = [
+        job_row(1001, measured(idle_seconds=0.0, idle_covered_seconds=1.6 * HOUR)),
+        *(job_row(1002 + at, measured(idle_seconds=0.0, idle_covered_seconds=16 * HOUR)) for at in range(40)),
+    ]
+    lines = as_table(rows, question(), width=140, colour=False).splitlines()
+    assert ["≥0.0", "0.0"] == [next(word for word in line.split() if "0.0" in word) for line in lines[3:5]]
+    assert any("Idle: some of the measured time" in line for line in lines)
+
+
 def test_idle_hours_where_any_are_known() -> None:
     """GPU-hours of idle minutes have a column where there is room and any are known; unknown is not 0."""
     shown = as_table(JUDGED, question(), width=99, colour=False)
@@ -234,6 +245,18 @@ def test_markup_in_names_is_text() -> None:
 def test_colours(row: UsageRow, escape: str) -> None:
     """Unmeasured: dim; idle: bold red; low to good: red, yellow, green; odd: magenta; no tensor: cyan."""
     assert escape in as_table([row], question(), width=100, colour=True, header=False)
+
+
+NOBODY_KNOWS = measured(tensor_ref_seconds=0.0, tensor_active_seconds=0.0, sm_active_seconds=None)
+
+
+def test_a_zero_that_may_be_other_work_is_no_alarm() -> None:
+    """An A100 whose exporter says no SM activity: FP64 or nothing at all, which a note says and no red."""
+    shown = as_table([job_row(sums=NOBODY_KNOWS)], question(), width=100, colour=True)
+    assert ("\x1b[2m" in shown, "\x1b[1;31m" in shown) == (True, False)
+    assert "OFU next to 0: SM activity is not known" in " ".join(shown.split())
+    known = as_table([job_row(sums=IDLE)], question(), width=100, colour=False)
+    assert "OFU next to 0" not in " ".join(known.split())
 
 
 def test_colours_change_nothing_else() -> None:

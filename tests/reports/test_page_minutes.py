@@ -159,3 +159,12 @@ def test_a_suspect_gpus_course_is_not_shown() -> None:
     assert "Timeline" not in words(of(odd))
     (row,) = json.loads(pages_as_json([of(good, odd)], question(), generated_at=datetime.now(CET)))["rows"]
     assert [0.4, 0.4] == row["timeline"]["ofu_ratios"]
+
+
+def test_sm_activity_that_is_shown_is_not_called_unknown() -> None:
+    """Rows of before 0.3 were not judged by the minute, though their SM activity is known."""
+    before = words(of({}, tensor_ref_seconds=0.0, tensor_active_seconds=0.0))
+    assert "SM active 90.0 %" in before
+    assert "No tensor n/a: it could not be judged" in before
+    unknown = words(of({}, tensor_ref_seconds=0.0, tensor_active_seconds=0.0, sm_active_seconds=None))
+    assert "No tensor n/a: SM activity is not known" in unknown

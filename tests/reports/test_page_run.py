@@ -137,3 +137,12 @@ def test_a_run_that_was_backfilled() -> None:
     assert "Silent no node ever reported on this job: the figures were made afterwards" in text
     assert "does not mean that they did nothing" not in text
     assert "NVIDIA H100 80GB HBM3 (reference clock 1830 MHz)" in text
+
+
+def test_gpus_that_stored_samples_do_not_show() -> None:
+    """C67: fewer GPUs than Slurm accounted do not pass for all of them because no node spoke."""
+    note = "GPUs: 8 by the stored samples, Slurm accounted 16"
+    more = accounted(heard=False, slurm_gpu_count=16)
+    assert note in " ".join(shown(measured(), gpu_count=1, **more).split())
+    same = " ".join(shown(measured(), gpu_count=1, **accounted(heard=False)).split())
+    assert "Slurm accounted" not in same

@@ -98,6 +98,44 @@ def test_minutes_tell_the_zeros_apart(hours_of: tuple[float, float | None], text
     assert ofu(figures(sums)).endswith(text)
 
 
+IN_PART = [
+    (None, "±0.0"),  # nothing is known of the other hours
+    (0.0, "±0.0"),  # nor here: SM activity may be known in the judged minutes alone
+    (0.95, "(no tensor work)"),
+]
+
+
+@pytest.mark.parametrize(("sm_active", "text"), IN_PART)
+def test_a_judged_hour_does_not_make_the_others_idle(sm_active: float | None, text: str) -> None:
+    """Months of FP64 that were not judged by the minute, and one idle hour that was: nobody was idle."""
+    sums = measured(
+        tensor_active_seconds=0.0,
+        tensor_ref_seconds=0.0,
+        tensor_ref_variance=0.0,
+        idle_seconds=HOUR,
+        idle_covered_seconds=HOUR,
+        non_tensor_seconds=0.0,
+        non_tensor_covered_seconds=HOUR,
+        sm_active_seconds=None if sm_active is None else sm_active * 16 * HOUR,
+    )
+    assert ofu(figures(sums)).endswith(text)
+
+
+def test_a_short_run_may_be_idle() -> None:
+    """The second before its first minute, in which nothing is judged, is no good part of it."""
+    sums = measured(
+        gpu_count=1.0,
+        ofu_covered_seconds=8.0,
+        tensor_active_seconds=0.0,
+        tensor_ref_seconds=0.0,
+        tensor_ref_variance=0.0,
+        idle_seconds=7.1,
+        idle_covered_seconds=7.1,
+        sm_active_seconds=0.0,
+    )
+    assert ofu(figures(sums)).endswith("(idle)")
+
+
 @pytest.mark.parametrize(("sm_active", "text"), ZEROS)
 def test_two_kinds_of_zero(sm_active: float | None, text: str) -> None:
     """A busy FP64 job is told from an idle one where SM activity is known, and only there."""

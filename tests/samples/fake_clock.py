@@ -65,6 +65,7 @@ class SlowGpus:
     name: str = "slow"
     min_interval_seconds: float = 0.12
     has_cycles: bool = False
+    is_clock_sick: bool = True  # where the GPU is
     reads: list[tuple[int, int]] = field(default_factory=list)  # (GPU, time)
     clock_reads: list[tuple[int, int]] = field(default_factory=list)
     since_ns: dict[int, int | None] = field(default_factory=dict)
@@ -93,7 +94,8 @@ class SlowGpus:
     def sm_clock_mhz(self, device: DeviceIdentity) -> float | None:
         """The clock when the call begins; a sick GPU has none."""
         self.clock_reads.append((device.index, self.clock.now_ns))
-        mhz = None if self.is_sick(device.index, self.clock.now_ns) else self.inner.sm_clock_mhz(device)
+        sick = self.is_clock_sick and self.is_sick(device.index, self.clock.now_ns)
+        mhz = None if sick else self.inner.sm_clock_mhz(device)
         self.clock.now_ns += self.clock_cost_ns(device.index)
         return mhz
 

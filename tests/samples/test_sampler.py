@@ -20,6 +20,7 @@ from tests.samples.fake_clock import (
     STEADY,
     FakeClock,
     Trial,
+    pattern,
 )
 
 PATTERNS = {"steady": STEADY, "nasty": NASTY, "bursty": BURSTY}
@@ -303,9 +304,32 @@ def test_a_sick_gpu_does_not_disturb_the_others() -> None:
     assert is_within(totals(trial.folds[2]), STEADY, trial.clock.now_ns)
 
 
-def test_a_gpu_that_recovers_has_no_gap() -> None:
+def test_a_gpu_that_recovers_soon_has_no_gap() -> None:
     """The first good reading after a fault covers the time since the last good one, clocks and all."""
-    trial = measured({0: STEADY, 1: STEADY}, sick_until_s=65.0)
+    trial = measured({0: STEADY, 1: STEADY}, sick_until_s=32.0)
     its = totals(trial.folds[1])
     assert ("ok", near(100.0)) == (its.reason, its.covered_seconds)
     assert is_within(its, STEADY, trial.clock.now_ns)
+
+
+def test_a_clock_that_did_not_answer_is_not_invented() -> None:
+    """Time for most of which the clock did not answer is not covered: the readings at its two ends are of
+    another time."""
+    trial = measured({0: STEADY, 1: STEADY}, sick_until_s=65.0)
+    its = totals(trial.folds[1])
+    assert ("ok", near(50.0)) == (its.reason, its.covered_seconds)
+
+
+def test_a_fault_that_lasts_does_not_grow() -> None:
+    """Of the clock readings of a very long interval a limited number is kept, early ones as likely as late
+    ones: the truth lies within the bar."""
+    drifting = pattern((20_000.0, 0.5, 1980.0), (20_000.0, 0.5, 990.0))
+    trial = Trial({0: drifting}, checkpoint_s=1_000.0)
+    trial.source.is_clock_sick = False
+    sick = range(START_NS + 25 * SECOND, START_NS + 39_000 * SECOND)
+    trial.source.is_sick = lambda gpu, now_ns: now_ns in sick
+    trial.run(39_100.0)
+    assert max(len(text) for _, text in trial.saved) < 20_000
+    its = totals(trial.folds[0])
+    assert ("ok", near(39_100.0)) == (its.reason, its.covered_seconds)
+    assert is_within(its, drifting, trial.clock.now_ns)

@@ -72,10 +72,10 @@ def make_looks(
 
 
 def filled(
-    looks: Sequence[Sequence[Look]], run: RunOnNode | None = None, *others: RunOnNode
+    looks: Sequence[Sequence[Look]], run: RunOnNode | None = None, *others: RunOnNode, most_gpus: int = 0
 ) -> NodeRecord | None:
     """The record of a run on a node of so many H100."""
-    its = RunFilling(run or make_run(), "n1", others)
+    its = RunFilling(run or make_run(), "n1", others, most_gpus)
     devices = {Device(f"GPU-{number}", None): one for number, one in enumerate(looks)}
     courses = {
         device: Course(gpu=str(number), gpu_model="NVIDIA H100 80GB HBM3", step_ns=STEP * S)
@@ -201,6 +201,34 @@ def test_a_job_on_the_node_at_the_same_time() -> None:
     assert (0, "shared", "hpc_job", SECONDS / 2) == (*mapping(record)[0], record.gpus[0].covered_seconds)
     stale = filled([make_looks("42", "41")], make_run(), other)
     assert [(0, "ok", "hpc_job")] == mapping(stale)
+
+
+def test_an_exporter_that_shows_a_part_of_the_node() -> None:
+    """As many as the job had, and yet perhaps others: where another job had more, or a number is left out."""
+    run, both = make_run(gpu_count=2), [make_looks(), make_looks()]
+    unmapped = [(0, "unmapped", None), (1, "unmapped", None)]
+    assert [(0, "ok", "whole_node"), (1, "ok", "whole_node")] == mapping(filled(both, run, most_gpus=2))
+    assert unmapped == mapping(filled(both, run, most_gpus=4))
+    its = RunFilling(run, "n1", ())
+    devices = {Device(f"GPU-{number}", None): make_looks() for number in (0, 2)}
+    its.add(devices, {one: Course(gpu=one.uuid[-1], step_ns=STEP * S) for one in devices})
+    assert unmapped == mapping(its.record(CONFIG, "1"))
+    labelled = [make_looks("42"), make_looks("42")]
+    assert [(0, "ok", "hpc_job"), (1, "ok", "hpc_job")] == mapping(filled(labelled, run, most_gpus=4))
+
+
+def test_a_slice_that_two_jobs_hold() -> None:
+    """Measured or not, its time counts once: a half for each, in the row and in the quarter hours."""
+    its = RunFilling(make_run(), "n1", [make_run(43, wanted=False)])
+    slice_of = Device("GPU-0", "7")
+    its.add({slice_of: make_looks("42", "43")}, {slice_of: Course(gpu="0", step_ns=STEP * S)})
+    record = its.record(CONFIG, "1")
+    assert record is not None
+    assert [(0, "no_source", "hpc_job")] == mapping(record)
+    assert (SECONDS / 2, SECONDS / 2) == (
+        record.gpus[0].allocated_seconds,
+        sum(quarter.allocated_seconds for quarter in record.quarters),
+    )
 
 
 def test_gpus_that_slurm_spreads_unevenly() -> None:

@@ -185,6 +185,7 @@ class Site:
         again: bool = False,
         dry: list[NodeRecord] | None = None,
         now: float = NOW,
+        prometheus: Prometheus | None = None,
     ) -> Backfilled:
         """Backfill the whole time of the world."""
         asked = Asked(start_epoch_s=T - 86_400.0, end_epoch_s=NOW, again=again)
@@ -194,11 +195,16 @@ class Site:
             self.config,
             asked,
             now,
-            prometheus=self.prometheus,
+            prometheus=prometheus or self.prometheus,
             progress=self.told,
             say=None if dry is None else dry.append,
             accounting=Slurmdbd(list(rows)),
         )
+
+    @property
+    def database(self) -> Path:
+        """Its file."""
+        return Path(self.config.database.removeprefix("sqlite://"))
 
     @property
     def reader(self) -> Reader:
@@ -277,7 +283,7 @@ def test_twice_changes_nothing(site: Site) -> None:
     site.backfill(*jobs)
     before = query(site.reader.path, "SELECT * FROM run_node, run_gpu, run")
     done = site.backfill(*jobs)
-    assert (0, 0, 2) == (done.query_count, done.record_count, done.counts.backfilled_count)
+    assert (1, 0, 2) == (done.query_count, done.record_count, done.counts.backfilled_count)
     again = site.backfill(*jobs, again=True)
     assert 2 == again.record_count
     assert before == query(site.reader.path, "SELECT * FROM run_node, run_gpu, run")
@@ -345,6 +351,19 @@ def test_a_whole_node_that_somebody_else_had_as_well(site: Site) -> None:
     later = row("several", 43, start=T + HOUR, gpus=4)
     site.backfill(row("several", end=T + HOUR + 1, gpus=4), later)
     assert ["unmapped", "unmapped"] == [site.figures(job)[0].reason for job in (42, 43)]
+
+
+def test_a_node_of_which_the_exporter_shows_a_part(site: Site) -> None:
+    """Four GPUs are seen and another job had eight there: which four this one had is not known. The mean of
+    a job on several nodes says nothing of one of them."""
+    larger = row("several", 43, start=T + HOUR, end=T + HOUR + 600, gpus=8)
+    site.backfill(row("several", end=T + HOUR, gpus=4), larger)
+    assert ["unmapped", "unmapped"] == [site.figures(job)[0].reason for job in (42, 43)]
+    mean = make_row(
+        job_id=45, node_list="brief,newer", node_count=2, start=T + 7 * HOUR, end=T + 8 * HOUR, gpu_count=6
+    )
+    site.backfill(row("brief", 44, end=T + HOUR - 60), mean)
+    assert "ok" == site.figures(44)[0].reason
 
 
 def test_one_job_after_the_other(site: Site) -> None:
@@ -428,7 +447,7 @@ def test_a_node_that_spoke_keeps_its_record(site: Site) -> None:
     site.backfill(whole)
     make_store(site.reader.path, made=False).write([its])
     done = site.backfill(whole, again=True)
-    assert (0, 0) == (done.query_count, done.record_count)
+    assert (1, 0) == (done.query_count, done.record_count)
     assert [("whole", "ok", 0)] == site.nodes()
     assert [9.0] == [gpu.covered_seconds for gpu in site.gpus(42)]
 
@@ -449,25 +468,37 @@ def test_queries_follow_hours_not_jobs(site: Site) -> None:
     """A hundred jobs of two minutes on one node cost what one of their hours costs."""
     short = [row("first", 100 + at, start=T + 60 * at, end=T + 60 * at + 45) for at in range(100)]
     done = site.backfill(*short)
-    assert (100, True) == (done.record_count, done.query_count <= 3 + 2)
+    assert (100, True) == (done.record_count, done.query_count <= 1 + 3 + 2)
 
 
-def test_trying_it_out_stores_no_figures(site: Site) -> None:
-    """A dry run tells every record, and what was silent stays so."""
+def test_trying_it_out_stores_nothing(site: Site) -> None:
+    """A dry run tells every record, and leaves no trace, neither of them nor of Slurm's accounting."""
     told: list[NodeRecord] = []
     done = site.backfill(row("whole", gpus=4), dry=told)
     assert [("whole", 4, True)] == [(one.node_name, len(one.gpus), one.backfilled) for one in told]
-    assert [("whole", "not_delivered", 0)] == site.nodes()
     assert 1 == done.record_count
+    assert not site.database.exists()
+    site.backfill(row("whole", gpus=4))
+    before = site.database.read_bytes()
+    assert 1 == site.backfill(row("whole", 2, gpus=4, start=T + 7200), dry=[]).counts.backfilled_count
+    assert before == site.database.read_bytes()
+
+
+def test_a_server_that_is_away_is_found_before_anything_is_stored(site: Site) -> None:
+    """A mistyped address fills no report with silent jobs."""
+    gone = Prometheus("http://127.0.0.1:9", timeout_seconds=1.0, pause=lambda _seconds: None)
+    with pytest.raises(SamplesError):
+        site.backfill(row("whole", gpus=4), prometheus=gone)
+    assert not site.database.exists()
 
 
 def test_a_job_that_has_only_just_ended(site: Site) -> None:
     """Its last samples may not be there yet: it is left for later."""
     job = row("whole", gpus=4)
-    site.backfill(job, now=T + 2 * HOUR + 100.0)
-    assert [("whole", "not_delivered", 0)] == site.nodes()
-    site.backfill(job, now=T + 2 * HOUR + 400.0)
-    assert [("whole", "ok", 1)] == site.nodes()
+    done = site.backfill(job, now=T + 2 * HOUR + 100.0)
+    assert (1, [("whole", "not_delivered", 0)]) == (done.late_count, site.nodes())
+    done = site.backfill(job, now=T + 2 * HOUR + 400.0)
+    assert (0, [("whole", "ok", 1)]) == (done.late_count, site.nodes())
 
 
 @pytest.mark.parametrize("kind", KINDS)

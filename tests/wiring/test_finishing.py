@@ -187,6 +187,7 @@ def test_a_shared_gpu_is_split(spool: Spool, config: Config) -> None:
             record.gpus[0].covered_seconds,
             record.gpus[0].tensor_ref_seconds,
         )
+        assert ("unmapped", 50.0) == (record.gpus[1].reason, record.gpus[1].allocated_seconds)
 
 
 def test_facts_from_the_environment() -> None:
