@@ -32,16 +32,18 @@ def recompute_command(config: str | None, dry_run: bool) -> int:
         if not dry_run:
             for _ in recomputation.recompute(rows, time.time()):
                 pass
-    if not outdated:
+    if all(rows.new_clock_mhz is None for rows in outdated):
         click.echo("every figure is on the reference clock that is known now")
     return 0
 
 
 def _shown(rows: OutdatedRows) -> str:
-    what = f"{printable(rows.gpu_model)}: {_clock(rows.old_clock_mhz)} → {_clock(rows.new_clock_mhz)}"
-    text = f"{what}, {rows.gpu_row_count} GPU rows of {rows.run_count} runs"
+    name, many = printable(rows.gpu_model), f"{rows.gpu_row_count} GPU rows of {rows.run_count} runs"
+    if rows.new_clock_mhz is None and rows.old_clock_mhz is None:
+        return f"{name}: no reference clock: {many} stay without OFU until [gpu_models] has one"
+    text = f"{name}: {_clock(rows.old_clock_mhz)} → {_clock(rows.new_clock_mhz)}, {many}"
     if rows.new_clock_mhz is None:
-        return f"{text}: left as they are (no [gpu_models] row)"
+        return f"{text}: left as they are, there is no [gpu_models] row any more"
     if rows.lost_count:
         text += f"; {rows.lost_count} of them hold no cycles (made before 0.3) and stay without OFU"
     return text

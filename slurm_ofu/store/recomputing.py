@@ -78,7 +78,7 @@ class OutdatedRows:
 
     gpu_model: str
     old_clock_mhz: float | None  # None: the model was unknown
-    new_clock_mhz: float | None  # None: it is unknown now, and its rows are left as they are
+    new_clock_mhz: float | None  # None: nobody knows it now, and the rows are left as they are
     gpu_row_count: int
     run_count: int
     lost_count: int  # of these, rows made without a clock that kept no cycles either
@@ -111,7 +111,7 @@ class Recomputation:
         for name, old, gpu_rows, runs, lost in rows:
             model = self._model_of(name)
             new = None if model is None else float(model.reference_clock_mhz)
-            if not _same(old, new):
+            if new is None or not _same(old, new):
                 found.append(
                     OutdatedRows(
                         gpu_model=name,
