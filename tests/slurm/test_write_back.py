@@ -321,6 +321,10 @@ def test_an_address_of_several_jobs_is_left_alone(cluster: SlurmCluster) -> None
         f"UPDATE {cluster.settings.cluster_name}_job_table SET id_array_job={young.job_id}, id_array_task=0"
         f" WHERE id_job={old.job_id}",
     )
+    both = {str(young.job_id), str(old.job_id)}  # slurmdbd may see what another wrote a moment later
+    cluster.wait_for(
+        lambda: both == {row["JobIDRaw"] for row in cluster.job_rows(young.job_id)}, 60, "both at one address"
+    )
     [done] = writer_of(cluster).write([young])
     assert ("left_alone", True) == (done.kind, str(old.job_id) in (done.message or ""))
     cluster.run("sacctmgr", "-i", "modify", "job", "where", f"jobid={young.job_id}", "set", "SystemComment=x")
