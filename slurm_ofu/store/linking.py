@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from slurm_ofu.store.lives import DAY_SECONDS, Life, same_user
-from slurm_ofu.values import AccountingRow
 
 #: Where the spans do not meet, a restart count that does not fit weighs as much as a clock so far off.
 MISFIT_SECONDS: Final = 7200.0
@@ -110,14 +109,7 @@ def _fits(life: Life, run: ToldRun) -> bool:
         fits = not other_sluid and count in (None, run.restart_count)
     else:
         fits = count in (None, run.restart_count, run.restart_count - 1)
-    return fits and _is_of(life.first, run) and _gap_seconds(life, run) <= DAY_SECONDS
-
-
-def _is_of(row: AccountingRow, run: ToldRun) -> bool:
-    """Whether the user is the same. A row that slurmdbd makes of a job's end before it heard of its start has
-    the user's name, by the account, and uid 0 until then: equal names are enough."""
-    by_name = row.user is not None and row.user == run.user
-    return by_name or same_user(row, run.uid, run.user)
+    return fits and same_user(life.first, run.uid, run.user) and _gap_seconds(life, run) <= DAY_SECONDS
 
 
 def _cost(life: Life, run: ToldRun) -> float:
