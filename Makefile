@@ -7,7 +7,7 @@ REQUIRE_ALL ?= 0
 # Arguments for pytest, as in `make test PYTEST="-m slurm -x"`: one process then runs what they select.
 PYTEST ?=
 # Without: as many processes, since tests on a cluster mostly wait; a module's tests stay in one of them.
-WORKERS ?= 3
+WORKERS ?= 2
 SIDE_BY_SIDE := -m "not benchmark and not alone" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # Debian suites for test-matrix, as in VERSIONS=trixie; without: those whose Slurm this machine lacks.
 VERSIONS ?=

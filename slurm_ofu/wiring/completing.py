@@ -116,7 +116,7 @@ class Completer:
 
     def _take(self, rows: Iterable[AccountingRow]) -> Completed:
         done = Completed()
-        for batch in _batches(map(self._named, rows), BATCH):
+        for batch in _batches(map(self._named, filter(is_whole, rows)), BATCH):
             taken = self._store.take_accounting(batch)
             done += Completed(rows=len(batch), changed=taken.changed, refused=taken.refused)
         return done
@@ -125,6 +125,12 @@ class Completer:
         """The row under the name that the site gave its one cluster."""
         name = self._config.cluster_name
         return row if name is None or self._clusters != (LOCAL,) else replace(row, cluster=name)
+
+
+def is_whole(row: AccountingRow) -> bool:
+    """Whether slurmdbd has heard of the job's start. A row that it makes of a job's end alone, on a busy
+    controller, has uid 0 beside the user's name till then, and lacks more; the next look finds it whole."""
+    return row.uid != 0 or row.user in (None, "root")
 
 
 def _batches(items: Iterable[_Item], size: int) -> Iterator[Sequence[_Item]]:

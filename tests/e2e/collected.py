@@ -7,12 +7,16 @@ import http.client
 import json
 import signal
 import subprocess
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.site import BIN, SPOOL, Site
 from tests.services.processes import ClusterError, Process, free_ports, poll
+
+#: For so long what is known of jobs must stay the same before a test looks at it.
+STANDING_SECONDS = 4.0
 
 
 @dataclass
@@ -127,14 +131,18 @@ class CollectedSite(Site):
         self, job_ids: set[int], timeout: float = 200, *, lives: int | None = None
     ) -> list[dict[str, Any]]:
         """The runs of these jobs, once each was heard of and Slurm's accounting was read for it; ``lives``:
-        for so many runs in all."""
+        for so many runs in all. slurmdbd may say more of a job a moment later: they stand still then."""
         last: list[list[dict[str, Any]]] = [[]]
+        since = [time.monotonic()]
 
         def all_there() -> bool:
             known = self.runs() if self.database.exists() else []
-            last[0] = [row for row in known if row["job_id"] in job_ids]
+            before, last[0] = last[0], [row for row in known if row["job_id"] in job_ids]
+            if before != last[0]:
+                since[0] = time.monotonic()
             done = [row["job_id"] for row in last[0] if row["accounted"] and row["heard"]]
-            return set(done) == job_ids and lives in (None, len(done))
+            complete = set(done) == job_ids and lives in (None, len(done))
+            return complete and time.monotonic() - since[0] >= STANDING_SECONDS
 
         what = f"jobs {sorted(job_ids)} to be heard of and accounted; {self.said()[-3000:]}"
         self.cluster.wait_for(all_there, timeout, what, interval=0.3)  # each look is a process of our own

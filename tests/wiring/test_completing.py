@@ -9,7 +9,7 @@ import pytest
 from slurm_ofu.errors import AccountingError
 from slurm_ofu.store.read import Reader
 from slurm_ofu.values import AccountingConfig, AccountingRow, Config, RunRow, Selection
-from slurm_ofu.wiring.completing import BACK_SECONDS, YOUNG_SECONDS, Completer
+from slurm_ofu.wiring.completing import BACK_SECONDS, YOUNG_SECONDS, Completer, is_whole
 from tests.store.accounting_rows import START_S, make_row
 from tests.store.databases import make_store
 from tests.store.records import make_job, make_record
@@ -152,3 +152,17 @@ def test_the_sites_own_name_of_its_cluster_counts(config: Config) -> None:
     named = replace(config, cluster_name="ours")
     Completer(named, Slurmdbd([make_row(cluster="slurms")])).look(END + 100.0)
     assert [("ours", True)] == [(run.cluster, run.accounted) for run in runs(config)]
+
+
+def test_a_row_that_slurmdbd_has_made_of_an_end_alone_is_left_for_the_next_look(config: Config) -> None:
+    """With a name and uid 0 it is not whole, and says too little of the job; root's own jobs are whole."""
+    its = make_row()
+    assert [True, True, True, False] == [
+        is_whole(row)
+        for row in (its, replace(its, uid=0, user="root"), replace(its, uid=None), replace(its, uid=0))
+    ]
+    slurmdbd = Slurmdbd([replace(its, uid=0, array_job_id=None)])
+    completer = Completer(config, slurmdbd)
+    assert 0 == completer.read(0.0, 9e9).rows
+    slurmdbd.known = [its]
+    assert 1 == completer.read(0.0, 9e9).changed
