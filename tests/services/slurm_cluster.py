@@ -18,6 +18,7 @@ FIELDS = (
     "JobIDRaw",
     "Cluster",
     "User",
+    "UID",
     "Account",
     "Partition",
     "JobName",
@@ -114,7 +115,13 @@ class SlurmCluster(SlurmDaemons):
         return self.wait_for(steady, timeout, f"final accounting of job {job_id}", interval=STEADY_S)
 
     def rows_final(self, rows: Sequence[Mapping[str, str]]) -> bool:
-        """Whether nothing more is to come: last state final, ends known, as many nodes named as allocated."""
+        """Whether nothing more is to come: last state final, starts heard of, ends known, all nodes named.
+
+        slurmdbd makes a row of a job's end alone where it has not heard of the start yet, with uid 0; the
+        start, heard later, writes over what anybody has changed in that row meanwhile.
+        """
+        if any(row["UID"] == "0" and row["User"] not in {"", "root"} for row in rows):
+            return False
         if not rows or rows[-1]["State"].split()[0] not in FINAL_STATES:
             return False
         return all(row["End"].isdigit() and self.nodes_named(row) for row in rows)
