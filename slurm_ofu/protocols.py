@@ -9,12 +9,13 @@ from typing import Protocol
 from slurm_ofu.values import (
     AccountingRow,
     DeviceIdentity,
-    GroupBy,
     JobPage,
     NodeRecord,
     Reading,
+    RunGpu,
     Selection,
     SourceChoice,
+    StoredGroup,
     UsageRow,
 )
 
@@ -108,14 +109,28 @@ class UsageReader(Protocol):
 
     Laws. A run counts when any part of it lies in the selection's window, once. The sums of a group are
     those of its runs pooled; groups come in the order of their names, runs the oldest first. What nobody
-    measured is ``None``, and its GPUs and their time count as allocated. Raises StoreError.
+    measured is ``None``, and its GPUs and their time count as allocated. Raises StoreError, and UsageError
+    for a group or a filter that it knows nothing of.
+
+    A run that the window cuts counts with what lies inside: exactly at quarter hours where they were kept,
+    else by time, and then it is in ``prorated_run_count``. Of windows that follow each other the sums add up
+    to those of the whole.
     """
 
-    def usage(self, selection: Selection, by: GroupBy) -> list[UsageRow]:
-        """Sums over the selected runs, a row per group; by job: a row per run."""
+    def usage(self, selection: Selection, by: StoredGroup) -> list[UsageRow]:
+        """Sums over the selected runs, a row per group; by job: a row per run. By node a run counts on each
+        of its nodes, by GPU model on each of its models."""
+
+    def course(self, selection: Selection, edges: Sequence[float]) -> list[UsageRow]:
+        """Sums over the selected runs within each of the spans from one edge (seconds since 1970, ascending)
+        to the next, a row for each, whether anything ran or not; ``group`` is its beginning as text."""
 
     def jobs(self, selection: Selection) -> list[UsageRow]:
         """A row per selected run."""
 
     def page(self, run_id: int) -> JobPage:
-        """Everything known of one run. Its ``run_id`` holds for this reader alone."""
+        """Everything known of one run, whole. Its ``run_id`` holds for this reader alone."""
+
+    def gpus(self, selection: Selection) -> Iterator[RunGpu]:
+        """The GPUs of the selected runs, whole, in the order of `jobs`; none where single GPUs are not
+        known."""

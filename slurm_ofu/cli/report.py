@@ -226,6 +226,8 @@ def answer(
     """The report as text; what it cannot show is said on stderr."""
     if question.jobs and question.by == "job" and shape.output in (None, "json"):
         return _pages(reader, question, shape, now, site_models)
+    if question.by in ("day", "hour"):
+        raise NotImplementedError
     rows = reader.usage(question.selection, question.by)
     if question.jobs:
         _name_missing(question, reader.jobs(question.selection) if rows else [])

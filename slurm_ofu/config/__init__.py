@@ -16,10 +16,15 @@ from slurm_ofu.config.keys import CLUSTER_KEYS, FREE_SECTIONS, GPU_MODEL_KEYS, S
 from slurm_ofu.errors import ConfigError
 from slurm_ofu.values import (
     AccountingConfig,
+    AuditConfig,
     ClusterConfig,
     CollectorConfig,
     Config,
+    FindingRules,
+    Goals,
     GpuModel,
+    MailConfig,
+    PagesConfig,
     PrometheusConfig,
     SamplerConfig,
     SigningConfig,
@@ -90,13 +95,18 @@ def parse_config(text: str, *, path: str) -> Config:
         accounting=AccountingConfig(**parts["accounting"]),
         write_back=WriteBackConfig(**parts["write_back"]),
         prometheus=PrometheusConfig(**parts["prometheus"]),
+        goals=_goals(_table(table.get("goals", {}), f"{path}: [goals]"), path),
+        findings=FindingRules(**parts["findings"]),
+        audits=AuditConfig(**parts["audits"]),
+        mail=MailConfig(**parts["mail"]),
+        pages=PagesConfig(**parts["pages"]),
         **values,
     )
 
 
 _PARTS = (
     *("sampler", "delivery_signing", "collector.signing", "collector"),
-    *("accounting", "write_back", "prometheus"),
+    *("accounting", "write_back", "prometheus", "findings", "audits", "mail", "pages"),
 )
 
 
@@ -173,7 +183,8 @@ def _plain(value: Any, key: Key) -> Any:
 
 _EMPTY_IS_NONE = (
     *("_owner", "_group", "munge_socket", "ca_file", "slurm_conf"),
-    *("dcgm_host", "token_file", "prometheus.url"),
+    *("dcgm_host", "token_file", "prometheus.url", "templates_dir", "reply_to", "domain"),
+    *("help_url", "pages.title"),
 )
 
 
@@ -185,6 +196,15 @@ def _clusters(body: Mapping[str, Any], default: SigningConfig, path: str) -> tup
         said = _part(_section(_table(row, where), CLUSTER_KEYS, where), "signing")
         clusters.append(ClusterConfig(name=name, signing=replace(default, **said)))
     return tuple(clusters)
+
+
+def _goals(body: Mapping[str, Any], path: str) -> Goals:
+    """[goals]: partition → ratio; "*" is the default."""
+    for name, value in body.items():
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1.1:
+            raise ConfigError(f"{path}: [goals] {name} = {value!r}: must be a ratio above 0 and up to 1.1")
+    named = {name: float(value) for name, value in body.items() if name != "*"}
+    return Goals(default_ratio=float(body.get("*", Goals().default_ratio)), by_partition=named)
 
 
 def _gpu_map(body: Mapping[str, Any], path: str) -> dict[str, dict[int, str]]:

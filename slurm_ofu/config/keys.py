@@ -21,6 +21,18 @@ def _positive(value: float) -> str | None:
     return None if 1e-3 <= value <= 1e9 else "must lie between 0.001 and 1e9"
 
 
+def _not_negative(value: float) -> str | None:
+    return None if value == 0 else _positive(value)
+
+
+def _ratio(value: float) -> str | None:
+    return None if 0 < value <= 1.1 else "must be a ratio above 0 and up to 1.1"
+
+
+def _factor(value: float) -> str | None:
+    return None if 1 < value <= 1000 else "must be a factor above 1"
+
+
 def _absolute(value: str) -> str | None:
     """The hooks read paths with the shell alone, so a path must need no unescaping."""
     if not value.startswith("/"):
@@ -107,6 +119,14 @@ def _seconds(field: str) -> Key:
     return Key(field=field, kinds=_NUMBER, check=_positive)
 
 
+def _number(field: str, check: Callable[[Any], str | None]) -> Key:
+    return Key(field=field, kinds=_NUMBER, check=check)
+
+
+def _list(field: str) -> Key:
+    return Key(field=field, kinds=(list,), check=_names)
+
+
 _AUTHENTICATION = _one_of("munge", "key")
 
 
@@ -140,6 +160,7 @@ SECTIONS: Mapping[str, Mapping[str, Key]] = {
         "dcgm_host": Key(field="sampler.dcgm_host", kinds=(str,)),
         "exporter_url": Key(field="sampler.exporter_url", kinds=(str,), check=_http),
         "allow_opt_out": Key(field="sampler.allow_opt_out", kinds=(bool,)),
+        "interim_seconds": Key(field="sampler.interim_seconds", kinds=_NUMBER, check=_not_negative),
         "seed": Key(field="sampler.seed", kinds=(int,)),
     },
     "delivery": {
@@ -183,6 +204,57 @@ SECTIONS: Mapping[str, Mapping[str, Key]] = {
         "token_file": Key(field="prometheus.token_file", kinds=(str,), check=_directory_or_file),
         "timeout_seconds": _seconds("prometheus.timeout_seconds"),
     },
+    "findings": {
+        **{
+            name: _number(f"findings.{name}", _ratio)
+            for name in (
+                *("idle_ratio", "unused_ratio", "idle_tail_ratio", "slow_ratio", "memory_bound_ratio"),
+                *("memory_bound_tensor_ratio", "non_tensor_ratio", "starved_ratio", "throttled_ratio"),
+                "goal_share_ratio",
+            )
+        },
+        "idle_tail_seconds": _seconds("findings.idle_tail_seconds"),
+    },
+    "audits": {
+        "minimum_seconds": _number("audits.minimum_seconds", _not_negative),
+        "minimum_gpu_hours": _number("audits.minimum_gpu_hours", _not_negative),
+        "top": Key(field="audits.top", kinds=(int,), check=_positive),
+        **{
+            name: _list(f"audits.{name}")
+            for name in ("exclude_users", "exclude_accounts", "exclude_qos", "exclude_partitions")
+        },
+        **{
+            name: _number(f"audits.{name}", _ratio)
+            for name in (
+                *("minimum_coverage_ratio", "waste_ofu_ratio", "idle_ratio", "unused_ratio"),
+                *("hardware_lag_ratio", "coverage_ratio"),
+            )
+        },
+        "idle_seconds": _seconds("audits.idle_seconds"),
+        "regression_factor": _number("audits.regression_factor", _factor),
+        "regression_runs": Key(field="audits.regression_runs", kinds=(int,), check=_readings),
+        "claim_difference_pp": _number("audits.claim_difference_pp", _positive),
+        "claim_ratio": _number("audits.claim_ratio", _factor),
+        "hardware_jobs": Key(field="audits.hardware_jobs", kinds=(int,), check=_readings),
+    },
+    "mail": {
+        "server": Key(field="mail.server", kinds=(str,), check=_host_port),
+        "sender": Key(field="mail.sender", kinds=(str,)),
+        "reply_to": Key(field="mail.reply_to", kinds=(str,)),
+        "domain": Key(field="mail.domain", kinds=(str,)),
+        "admins": _list("mail.admins"),
+        "audits": _list("mail.audits"),
+        "days_between": _number("mail.days_between", _positive),
+        "again_days": _number("mail.again_days", _positive),
+        "templates_dir": Key(field="mail.templates_dir", kinds=(str,), check=_directory_or_file),
+        "help_url": Key(field="mail.help_url", kinds=(str,), check=_http_or_none),
+    },
+    "pages": {
+        "show_users": Key(field="pages.show_users", kinds=(bool,)),
+        "title": Key(field="pages.title", kinds=(str,)),
+        "templates_dir": Key(field="pages.templates_dir", kinds=(str,), check=_directory_or_file),
+        "job_pages": Key(field="pages.job_pages", kinds=(int,), check=_positive),
+    },
     "database": {
         "url": Key(field="database", kinds=(str,), check=_url("sqlite")),
         "owner": Key(field="database_owner", kinds=(str,)),
@@ -190,7 +262,7 @@ SECTIONS: Mapping[str, Mapping[str, Key]] = {
         "world_readable": Key(field="database_world_readable", kinds=(bool,)),
     },
 }
-FREE_SECTIONS = ("gpu_map", "gpu_models", "clusters")
+FREE_SECTIONS = ("gpu_map", "gpu_models", "clusters", "goals")
 CLUSTER_KEYS: Mapping[str, Key] = _signing("signing")
 GPU_MODEL_KEYS: Mapping[str, Key] = {
     "sm_count": Key(field="sm_count", kinds=(int,), check=_positive),

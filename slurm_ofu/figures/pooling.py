@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from slurm_ofu.figures.bands import added_counts
 from slurm_ofu.values import GpuTotals, UsageSums
 
 #: (variance, sum of squared variances over their degrees), both None where the error is unknown
@@ -15,12 +16,17 @@ _NUMERATORS = (
     *("allocated_seconds", "ofu_tensor_active_seconds", "tensor_active_seconds", "tensor_ref_seconds"),
     *("sm_active_seconds", "energy_joules", "idle_seconds", "idle_tail_seconds", "non_tensor_seconds"),
     *("peak_tensor_ref_seconds", "throttled_power_seconds", "throttled_thermal_seconds"),
-    "held_suspended_seconds",
+    *("held_suspended_seconds", "lost_seconds"),
 )
 _DENOMINATORS = (
     *("gpu_count", "gpu_count_unknown_time", "covered_seconds", "ofu_covered_seconds"),
     *("tpa_covered_seconds", "sm_active_covered_seconds", "idle_covered_seconds"),
     *("non_tensor_covered_seconds", "peak_covered_seconds", "throttle_covered_seconds"),
+    "ranked_seconds",
+)
+_COUNTS = (
+    *("run_count", "non_tensor_run_count", "unmeasured_run_count"),
+    *("running_run_count", "prorated_run_count"),
 )
 _LABELS = ("estimators", "reasons", "gpu_models")
 _GPU_FIELDS = {field.name for field in fields(GpuTotals)}
@@ -43,7 +49,7 @@ def pool(members: Iterable[UsageSums]) -> UsageSums:
 def pool_gpus(members: Iterable[GpuTotals]) -> UsageSums:
     """The sums over GPUs of one run: they swing together, so their errors add linearly."""
     sums = _pool(tuple(sums_of_gpu(gpu) for gpu in members), _in_step)
-    return replace(sums, run_count=min(1, sums.run_count))
+    return replace(sums, run_count=min(1, sums.run_count))  # of one run there is no more to count
 
 
 def sums_of_gpu(gpu: GpuTotals) -> UsageSums:
@@ -81,10 +87,11 @@ def _pool(members: Sequence[UsageSums], variance_of: Callable[[Sequence[UsageSum
     added: dict[str, Any] = {
         **{name: _add(getattr(sums, name) for sums in members) for name in _NUMERATORS},
         **{name: math.fsum(getattr(sums, name) for sums in members) for name in _DENOMINATORS},
+        **{name: sum(getattr(sums, name) for sums in members) for name in _COUNTS},
         **{name: _union(getattr(sums, name) for sums in members) for name in _LABELS},
     }
     return UsageSums(
-        run_count=sum(sums.run_count for sums in members),
+        band_run_counts=added_counts([sums.band_run_counts for sums in members]),
         tensor_ref_variance=variance,
         tensor_ref_variance_per_degree=per_degree,
         **added,

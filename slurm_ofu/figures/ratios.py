@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from slurm_ofu.figures.bands import BAND_COUNT
 from slurm_ofu.figures.pooling import degrees_of_freedom, sums_of_gpu
 from slurm_ofu.figures.reasons import NOT_CHARGED, by_severity, dominating_reason
 from slurm_ofu.figures.student import t_quantile
@@ -43,6 +44,13 @@ def figures(sums: UsageSums) -> Figures:
         throttled_thermal_gpu_hours=_hours(sums.throttled_thermal_seconds),
         throttle_known_gpu_hours=sums.throttle_covered_seconds / _SECONDS_PER_HOUR,
         held_suspended_gpu_hours=_hours(sums.held_suspended_seconds),
+        lost_gpu_hours=_hours(sums.lost_seconds),
+        ranked_gpu_hours=sums.ranked_seconds / _SECONDS_PER_HOUR,
+        band_run_counts=sums.band_run_counts or (0,) * BAND_COUNT,
+        non_tensor_run_count=sums.non_tensor_run_count,
+        unmeasured_run_count=sums.unmeasured_run_count,
+        running_run_count=sums.running_run_count,
+        prorated_run_count=sums.prorated_run_count,
     )
 
 

@@ -44,7 +44,7 @@ def _parsable_cell(value: Value) -> str:
 
 def _plain(value: Value) -> str:
     if isinstance(value, list):
-        return " ".join(value)
+        return " ".join(map(str, value))
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)

@@ -9,7 +9,7 @@ from slurm_ofu.reports.free_text import printable
 from slurm_ofu.reports.run_words import display_job_id, final_state, sums_of
 from slurm_ofu.values import Claim, Figures, GroupBy, RunRow, UsageRow
 
-Value = str | int | float | list[str] | None
+Value = str | int | float | list[str] | list[int] | None
 
 _RUN_ROW = tuple(field.name for field in fields(RunRow) if field.name not in ("run_id", "claim"))
 RUN_FIELDS = (*_RUN_ROW, "display_job_id")
@@ -38,6 +38,13 @@ _UNITS: Mapping[str, str] = {
     "throttled_thermal_gpu_hours": "GPU-hours slowed down by heat",
     "throttle_known_gpu_hours": "GPU-hours of which that is known",
     "held_suspended_gpu_hours": "GPU-hours held while suspended: not in gpu_hours",
+    "lost_gpu_hours": "measured GPU-hours below the partitions' goals (null: no run is ranked)",
+    "ranked_gpu_hours": "measured GPU-hours of the runs that lost_gpu_hours is about",
+    "band_run_counts": "runs with an OFU below 0.02, 0.1, 0.2, 0.4 and from there on",
+    "non_tensor_run_count": "runs busy without tensor cores: in no band",
+    "unmeasured_run_count": "runs without an OFU",
+    "running_run_count": "runs that go on",
+    "prorated_run_count": "runs cut by the window where only their time says how much lies inside",
     "idle_tail_seconds": "seconds (of a run: for how long all its GPUs had been idle when it ended;"
     " of a GPU: its idle time up to the run's end, times what the run had of the GPU)",
     "error_degrees": "degrees of freedom (null: very many)",
@@ -124,10 +131,10 @@ def figure_values(its: Figures) -> dict[str, Value]:
     return {name: safe(getattr(its, name)) for name in FIGURE_FIELDS}
 
 
-def safe(value: Value | tuple[str, ...]) -> Value:
+def safe(value: Value | tuple[str, ...] | tuple[int, ...]) -> Value:
     """Text without control characters, numbers finite and without the dust of binary fractions."""
     if isinstance(value, tuple | list):
-        return [printable(text) for text in value]
+        return [item if isinstance(item, int) else printable(item) for item in value]  # type: ignore[return-value]
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, float):

@@ -21,6 +21,10 @@ RELATIONS: Final[Mapping[str, str]] = {
     "accounting_row": "One row of Slurm's own accounting: one life of one job, or one segment of a job"
     " that was resized. Only rows with GPUs or of a job id that a run has.",
     "accounting_progress": "How far the accounting of each cluster was read.",
+    "run_band": "A run that others on its GPU model are compared to: finished, of one GPU model, mostly"
+    " measured, of half a GPU-hour or more, and with tensor work.",
+    "band_count": "The rows of run_band counted, which triggers keep: what percentiles are read from.",
+    "warning": "What users were told by e-mail, and when.",
     "write_back": "What became of writing a run's OFU into Slurm's accounting.",
     "gpu_accounted": "View: run_gpu, on the time that Slurm's accounting charges (see metric.md, 6).",
     "run_sums": "View: each run with the sums over its GPUs and nodes.",
@@ -67,6 +71,7 @@ _RUN: Final[Mapping[str, str]] = {
     "claim_text": "the claim as it stood in the comment",
     "claim_peak_tflops": "dense 16-bit peak of one of its GPUs, which tflops are held against",
     "claim_source": "where the comment was read: epilog, else accounting",
+    "running": "1: it goes on; figures are those so far, and end_epoch_s is when they were made",
 }
 
 _RUN_TOLD: Final[Mapping[str, str]] = {
@@ -153,6 +158,7 @@ _RUN_NODE: Final[Mapping[str, str]] = {
     "placement": "where the sampler ran: own scope, or why not",
     "source": "the counter source",
     "software_version": "version of slurm-ofu that made the record",
+    "interim": "1: the run went on when this was told; a later record takes its place",
     "backfilled": "1: made afterwards, out of samples that others had stored",
     "accounted_seconds": "how long the run held the node by Slurm's accounting, suspended time not counted",
     "accounted_suspended_seconds": "how long it was suspended meanwhile, by Slurm's accounting",
@@ -226,6 +232,10 @@ _QUARTER_HOUR: Final[Mapping[str, str]] = {
     "tensor_active_seconds": "GPU-seconds with an active tensor pipe",
     "tensor_ref_seconds": "the same at the reference clock; NULL: not known",
     "tensor_ref_error_seconds": "one sigma of tensor_ref_seconds",
+    "idle_seconds": "GPU-seconds without SM activity and tensor work; NULL: not kept, or not judged",
+    "idle_covered_seconds": "GPU-seconds over which that is known; NULL: not kept",
+    "non_tensor_seconds": "GPU-seconds busy without tensor work; NULL: not kept, or not judged",
+    "non_tensor_covered_seconds": "GPU-seconds over which that is known; NULL: not kept",
 }
 
 _HELD_SUSPENDED: Final = "GPU-seconds that were held while the job was suspended; in no other sum"
@@ -245,6 +255,12 @@ _SUMMED_GPUS: Final[Mapping[str, str]] = {
     **{name: _RUN_GPU[name] for name in SIDE_SUMS},
 }
 
+_BAND: Final[Mapping[str, str]] = {
+    "gpu_model": "as in run_gpu",
+    "day": "UTC day of the run's end: seconds since 1970 / 86400, rounded down",
+    "band": "OFU in whole per cent, rounded down",
+}
+
 COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "run": _RUN,
     "run_told": _RUN_TOLD,
@@ -256,6 +272,22 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "accounting_progress": {
         "cluster": _RUN["cluster"],
         "read_until_epoch_s": "everything up to here was read, seconds since 1970",
+    },
+    "run_band": {
+        "run_id": _RUN_ID,
+        **_BAND,
+        "gpu_seconds": "its measured GPU-seconds",
+    },
+    "band_count": {
+        **_BAND,
+        "run_count": "how many runs",
+        "gpu_seconds": "their measured GPU-seconds",
+    },
+    "warning": {
+        "user_name": "who was told",
+        "audit": "of what kind it was, as `ofu-admin audit` names it",
+        "subject": "what it was about: a job, or a family of jobs",
+        "sent_epoch_s": "when, the last time, seconds since 1970",
     },
     "write_back": _WRITE_BACK,
     "gpu_accounted": {

@@ -7,7 +7,7 @@ Each answer is one consistent snapshot, read quickly, since a reader holds up a 
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
@@ -24,12 +24,13 @@ from slurm_ofu.store.views import SIDE_SUMS
 from slurm_ofu.values import (
     Claim,
     GpuRow,
-    GroupBy,
     JobPage,
     NodeRow,
+    RunGpu,
     RunRow,
     SamplerHealth,
     Selection,
+    StoredGroup,
     UsageRow,
     UsageSums,
 )
@@ -59,7 +60,7 @@ class Reader:
         self.wait_seconds = wait_seconds
         self._held_against = held_against
 
-    def usage(self, selection: Selection, by: GroupBy) -> list[UsageRow]:
+    def usage(self, selection: Selection, by: StoredGroup) -> list[UsageRow]:
         """Sums over the selected runs, a row per group; by job: a row per run, oldest first."""
         clause, parameters = where(selection)
         if by == "job":
@@ -74,6 +75,14 @@ class Reader:
     def page(self, run_id: int) -> JobPage:
         """Everything kept about one run. Raises StoreError where there is no such run."""
         return self._answer(lambda opened: self._page(opened, run_id))
+
+    def course(self, selection: Selection, edges: Sequence[float]) -> list[UsageRow]:
+        """See :class:`~slurm_ofu.protocols.UsageReader`."""
+        raise NotImplementedError
+
+    def gpus(self, selection: Selection) -> Iterator[RunGpu]:
+        """See :class:`~slurm_ofu.protocols.UsageReader`."""
+        raise NotImplementedError
 
     def count(self) -> int:
         """How many runs there are."""
@@ -193,6 +202,9 @@ def _usage_sums(row: dict[str, Any], estimators: set[str], reasons: set[str], mo
     def seconds(name: str) -> float:
         return 0.0 if row[name] is None else float(row[name])
 
+    side: dict[str, Any] = {
+        name: seconds(name) if name.endswith("_covered_seconds") else row[name] for name in SIDE_SUMS
+    }
     return UsageSums(
         run_count=row["run_count"],
         gpu_count=seconds("gpu_count"),
@@ -210,7 +222,7 @@ def _usage_sums(row: dict[str, Any], estimators: set[str], reasons: set[str], mo
         sm_active_covered_seconds=seconds("sm_active_covered_seconds"),
         energy_joules=row["energy_joules"],
         held_suspended_seconds=row["held_suspended_seconds"],
-        **{name: seconds(name) if name.endswith("_covered_seconds") else row[name] for name in SIDE_SUMS},
+        **side,
         estimators=tuple(sorted(estimators)),
         reasons=tuple(sorted(reasons)),
         gpu_models=tuple(sorted(models)),
@@ -247,6 +259,7 @@ def _run_row(row: dict[str, Any]) -> RunRow:
         slurm_gpu_count=row["slurm_gpu_count"],
         accounted=bool(row["accounted"]),
         heard=bool(row["heard"]),
+        running=bool(row["running"]),
         claim=claim_from(
             (row["claim_kind"], row["claim_value"], row["claim_text"], row["claim_peak_tflops"]),
             row["claim_source"],

@@ -25,7 +25,7 @@ NODE_COLUMNS: Final = (
     *("allocated_seconds", "allocated_seconds_assumed", "assumed_gpu_seconds"),
     *("start_epoch_s", "end_epoch_s"),
     *HEALTH_FIELDS,
-    *("software_version", "backfilled", "fingerprint"),
+    *("software_version", "backfilled", "interim", "fingerprint"),
 )
 
 
@@ -94,6 +94,7 @@ def _node_row(run_id: int, record: NodeRecord) -> Row:
         *(getattr(record.health, name) for name in HEALTH_FIELDS),
         record.software_version,
         int(record.backfilled),
+        int(record.interim),
     )
 
 

@@ -317,6 +317,55 @@ _INDEXES_2: Final = (
     "CREATE INDEX accounting_row_by_run ON accounting_row (run_id)",
 )
 
+_QUARTER_COLUMNS_4: Final = tuple(
+    _amount(name)
+    for name in ("idle_seconds", "idle_covered_seconds", "non_tensor_seconds", "non_tensor_covered_seconds")
+)
+# A run among others on its GPU model: at most one row for each. Triggers keep the counts.
+_RUN_BAND_4: Final = f"""
+CREATE TABLE run_band (
+    run_id INTEGER PRIMARY KEY REFERENCES run (run_id) ON DELETE CASCADE ON UPDATE CASCADE,
+    {_text("gpu_model", null=False)},
+    {_count("day", null=False)},
+    {_count("band", null=False)},
+    {_count("gpu_seconds", null=False)}
+)
+"""
+_BAND_COUNT_4: Final = f"""
+CREATE TABLE band_count (
+    {_text("gpu_model", null=False)},
+    {_count("day", null=False)},
+    {_count("band", null=False)},
+    {_count("run_count", null=False)},
+    {_count("gpu_seconds", null=False)},
+    PRIMARY KEY (gpu_model, day, band)
+)
+"""
+_COUNT_IN_4: Final = """
+CREATE TRIGGER run_band_in AFTER INSERT ON run_band BEGIN
+    INSERT OR IGNORE INTO band_count VALUES (NEW.gpu_model, NEW.day, NEW.band, 0, 0);
+    UPDATE band_count SET run_count = run_count + 1, gpu_seconds = gpu_seconds + NEW.gpu_seconds
+    WHERE gpu_model = NEW.gpu_model AND day = NEW.day AND band = NEW.band;
+END
+"""
+_COUNT_OUT_4: Final = """
+CREATE TRIGGER run_band_out AFTER DELETE ON run_band BEGIN
+    UPDATE band_count SET run_count = run_count - 1, gpu_seconds = gpu_seconds - OLD.gpu_seconds
+    WHERE gpu_model = OLD.gpu_model AND day = OLD.day AND band = OLD.band;
+    DELETE FROM band_count WHERE run_count = 0
+        AND gpu_model = OLD.gpu_model AND day = OLD.day AND band = OLD.band;
+END
+"""
+_WARNING_4: Final = f"""
+CREATE TABLE warning (
+    {_text("user_name", null=False)},
+    {_text("audit", null=False)},
+    {_text("subject", null=False)},
+    {_signed("sent_epoch_s")} NOT NULL,
+    PRIMARY KEY (user_name, audit, subject)
+)
+"""
+
 #: (name, statements) in the order in which they are applied.
 MIGRATIONS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("0001_runs", (_RUN_1, _RUN_NODE_1, _RUN_GPU_1, _GPU_TIMELINE_1, _QUARTER_HOUR_1, *_INDEXES_1)),
@@ -335,6 +384,15 @@ MIGRATIONS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
         (
             *(f"ALTER TABLE run_gpu ADD COLUMN {column}" for column in _RUN_GPU_COLUMNS_3),
             f"ALTER TABLE run_node ADD COLUMN {_flag('backfilled')} DEFAULT 0",
+        ),
+    ),
+    (
+        "0004_audits",
+        (
+            f"ALTER TABLE run ADD COLUMN {_flag('running')} DEFAULT 0",
+            f"ALTER TABLE run_node ADD COLUMN {_flag('interim')} DEFAULT 0",
+            *(f"ALTER TABLE quarter_hour ADD COLUMN {column}" for column in _QUARTER_COLUMNS_4),
+            *(_RUN_BAND_4, _BAND_COUNT_4, _COUNT_IN_4, _COUNT_OUT_4, _WARNING_4),
         ),
     ),
 )

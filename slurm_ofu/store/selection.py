@@ -2,14 +2,16 @@
 
 from typing import Final
 
-from slurm_ofu.values import GroupBy, Selection
+from slurm_ofu.values import Selection, StoredGroup
 
 #: What a group is, by the columns of run.
-GROUPS: Final[dict[GroupBy, str]] = {
+GROUPS: Final[dict[StoredGroup, str]] = {
     "job": "run_id",
     "user": "user_name",
     "partition": "partition",
     "account": "account",
+    "qos": "qos",
+    "job-name": "job_name",
 }
 
 

@@ -4,12 +4,22 @@
     jobs       what Slurm says            HookFacts → Job; AccountingRow
     totals     how much it was            GpuTotals → NodeRecord
     reported   what reports read          UsageSums → Figures
+    audited    what to look at            Finding; AuditEntry
     site       what the site says         Config
 
 ``None`` always means "not measured", never zero. Units are in the names; ratios lie in 0..1 unless
 said otherwise. Monotonic times (``*_ns``) are CLOCK_BOOTTIME; ``*_epoch_s`` are wall-clock labels.
 """
 
+from slurm_ofu.values.audited import (
+    AUDIT_NAMES,
+    AuditEntry,
+    AuditName,
+    AuditResult,
+    AuditValue,
+    Finding,
+    FindingKind,
+)
 from slurm_ofu.values.counting import (
     DeviceIdentity,
     Estimator,
@@ -21,17 +31,21 @@ from slurm_ofu.values.counting import (
 )
 from slurm_ofu.values.jobs import AccountingRow, Claim, ClaimKind, ClaimSource, HookFacts, Job, RunKey
 from slurm_ofu.values.reported import (
+    BandCount,
     CoveredRuns,
     Figures,
     GpuRow,
     GroupBy,
     JobPage,
     NodeRow,
+    Percentile,
     ReconciledRun,
     Reconciliation,
     ReportingNode,
+    RunGpu,
     RunRow,
     Selection,
+    StoredGroup,
     Taken,
     UsageRow,
     UsageSums,
@@ -40,11 +54,16 @@ from slurm_ofu.values.reported import (
 from slurm_ofu.values.site import (
     AccountingConfig,
     AccountingSource,
+    AuditConfig,
     Authentication,
     ClusterConfig,
     CollectorConfig,
     Config,
+    FindingRules,
+    Goals,
     GpuModel,
+    MailConfig,
+    PagesConfig,
     PrometheusConfig,
     SamplerConfig,
     SigningConfig,
@@ -53,10 +72,17 @@ from slurm_ofu.values.site import (
 from slurm_ofu.values.totals import GpuTotals, NodeRecord, QuarterSums, SamplerHealth, Timeline
 
 __all__ = [
+    "AUDIT_NAMES",
     "AccountingConfig",
     "AccountingRow",
     "AccountingSource",
+    "AuditConfig",
+    "AuditEntry",
+    "AuditName",
+    "AuditResult",
+    "AuditValue",
     "Authentication",
+    "BandCount",
     "Claim",
     "ClaimKind",
     "ClaimSource",
@@ -67,6 +93,10 @@ __all__ = [
     "DeviceIdentity",
     "Estimator",
     "Figures",
+    "Finding",
+    "FindingKind",
+    "FindingRules",
+    "Goals",
     "GpuModel",
     "GpuRow",
     "GpuTotals",
@@ -75,8 +105,11 @@ __all__ = [
     "Interval",
     "Job",
     "JobPage",
+    "MailConfig",
     "NodeRecord",
     "NodeRow",
+    "PagesConfig",
+    "Percentile",
     "PrometheusConfig",
     "QuarterSums",
     "Reading",
@@ -84,6 +117,7 @@ __all__ = [
     "ReconciledRun",
     "Reconciliation",
     "ReportingNode",
+    "RunGpu",
     "RunKey",
     "RunRow",
     "Sample",
@@ -92,6 +126,7 @@ __all__ = [
     "Selection",
     "SigningConfig",
     "SourceChoice",
+    "StoredGroup",
     "Taken",
     "Timeline",
     "UsageRow",

@@ -1,5 +1,7 @@
 """What reports read: sums straight from the accounting database, and their ratios."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,6 +43,15 @@ class UsageSums:
     throttled_thermal_seconds: float | None = None
     throttle_covered_seconds: float = 0.0
     held_suspended_seconds: float | None = None  # held by suspended jobs: in none of the others
+    # Against the goals of their partitions, GPU by GPU (metric.md 7): None: no run is ranked.
+    lost_seconds: float | None = None
+    ranked_seconds: float = 0.0  # measured GPU-seconds of the runs that it is about
+    # Runs by OFU, see figures.bands; () stands for none in any. With the two below they add up to run_count.
+    band_run_counts: tuple[int, ...] = ()
+    non_tensor_run_count: int = 0  # busy, and without tensor work: in no band
+    unmeasured_run_count: int = 0  # without an OFU
+    running_run_count: int = 0  # of run_count, those that go on
+    prorated_run_count: int = 0  # of run_count, those cut where nothing was kept: by time alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +85,19 @@ class Figures:
     throttled_thermal_gpu_hours: float | None
     throttle_known_gpu_hours: float
     held_suspended_gpu_hours: float | None  # held by suspended jobs: in none of the others
+    lost_gpu_hours: float | None  # measured, below the goal; None: no run is ranked
+    ranked_gpu_hours: float  # measured GPU-hours of the runs that it is about
+    band_run_counts: tuple[int, ...]  # runs in each band of OFU, see figures.bands
+    non_tensor_run_count: int
+    unmeasured_run_count: int
+    running_run_count: int
+    prorated_run_count: int
 
 
-GroupBy = Literal["job", "user", "partition", "account"]
+#: What runs are grouped by where they are kept.
+StoredGroup = Literal["job", "user", "account", "partition", "qos", "node", "gpu-model", "job-name"]
+#: What a report is by: time is cut in the reader's time zone.
+GroupBy = Literal[StoredGroup, "day", "hour"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +110,10 @@ class Selection:
     partitions: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
+    qos: tuple[str, ...] = ()
+    job_names: tuple[str, ...] = ()
+    node_names: tuple[str, ...] = ()  # runs that had any of them
+    states: tuple[str, ...] = ()  # Slurm's long names, as COMPLETED; RUNNING: those that go on
     job_ids: tuple[int, ...] = ()  # raw ids, and those of whole arrays and heterogeneous jobs
     array_tasks: tuple[tuple[int, int], ...] = ()  # (array job id, task id), as in 123_4
     het_components: tuple[tuple[int, int], ...] = ()  # (leader's job id, offset), as in 123+1
@@ -127,6 +152,7 @@ class RunRow:
     accounted: bool = False  # Slurm's accounting was read for it
     heard: bool = True  # False: known from Slurm's accounting alone, no node ever spoke of it
     claim: Claim | None = None
+    running: bool = False  # it goes on: figures are those so far, and end_epoch_s is when they were made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +193,34 @@ class JobPage:
     row: UsageRow
     nodes: tuple[NodeRow, ...]
     gpus: tuple[GpuRow, ...]
+    percentile: Percentile | None = None  # among runs on its GPU model; None: too few, or it is no such run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandCount:
+    """Runs of one percent of OFU (band 41: 0.41 <= OFU < 0.42) on one GPU model, and their GPU time."""
+
+    band: int
+    run_count: int
+    gpu_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Percentile:
+    """Where a run stands among runs on the same GPU model: the share of their GPU-hours with a lower OFU."""
+
+    ratio: float
+    run_count: int  # of the runs that it stands among
+    gpu_model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunGpu:
+    """One GPU of one run among many, on the time that Slurm charges; without its time-line."""
+
+    run_id: int
+    node_name: str
+    totals: GpuTotals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ class SamplerConfig:
     dcgm_host: str | None = None  # host[:port] of DCGM's host engine; None: this host's
     exporter_url: str = "http://localhost:9400/metrics"
     allow_opt_out: bool = True
+    interim_seconds: float = 900.0  # between two interim records of a run; 0: none
     seed: int | None = None
 
 
@@ -114,6 +115,88 @@ class PrometheusConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Goals:
+    """The OFU that is expected of jobs in a partition: what is below it is lost."""
+
+    default_ratio: float = 0.40
+    by_partition: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, partition: str | None) -> float:
+        """The goal of a partition, a ratio above 0."""
+        return (
+            self.default_ratio if partition is None else self.by_partition.get(partition, self.default_ratio)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingRules:
+    """From where on something is said about a run. Ratios are of the time that was judged."""
+
+    idle_ratio: float = 0.90  # of the run's GPU time idle: it did not use its GPUs
+    unused_ratio: float = 0.95  # of a GPU's time idle: it was not used
+    idle_tail_seconds: float = 900.0  # an idle stretch at the end, of at least this …
+    idle_tail_ratio: float = 0.10  # … and this part of the run
+    slow_ratio: float = 0.80  # a GPU's (node's) figure below this part of its siblings' median
+    memory_bound_ratio: float = 0.60  # memory active, …
+    memory_bound_tensor_ratio: float = 0.30  # … and tensor pipes below this
+    non_tensor_ratio: float = 0.50  # of the busy time without tensor work
+    starved_ratio: float = 0.50  # SM activity below this, of GPUs that are used
+    throttled_ratio: float = 0.05  # of the time slowed down
+    goal_share_ratio: float = 1.0  # nothing is said of why, where OFU reaches this part of the goal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditConfig:
+    """What audits look at, and from where on they say something."""
+
+    minimum_seconds: float = 600.0  # runs that were shorter are not judged
+    minimum_gpu_hours: float = 1.0  # nor entries with less at stake
+    top: int = 20  # entries that are shown
+    exclude_users: tuple[str, ...] = ()
+    exclude_accounts: tuple[str, ...] = ()
+    exclude_qos: tuple[str, ...] = ()
+    exclude_partitions: tuple[str, ...] = ()
+    minimum_coverage_ratio: float = 0.80  # figures that speak for less of a run are not held against it
+    waste_ofu_ratio: float = 0.10  # pooled OFU of a user below this
+    idle_ratio: float = 0.50  # of a run's GPU time idle
+    idle_seconds: float = 3600.0  # a running job idle for this long till now
+    unused_ratio: float = 0.95  # of a GPU's time idle: it was not used
+    regression_factor: float = 1.5  # OFU before over OFU after, at least
+    regression_runs: int = 5  # runs before, at least
+    claim_difference_pp: float = 10.0  # stated minus measured, at least, percentage points …
+    claim_ratio: float = 1.5  # … or stated over measured
+    hardware_lag_ratio: float = 0.05  # behind its siblings' median, in the median of its jobs
+    hardware_jobs: int = 5  # multi-GPU jobs that a GPU was in, at least
+    coverage_ratio: float = 0.90  # of a partition's (node's) GPU time measured: below it is listed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailConfig:
+    """Digests by e-mail."""
+
+    server: str = "localhost:25"
+    sender: str = ""  # the From address; "": nothing is sent
+    reply_to: str | None = None
+    domain: str | None = None  # a user's address is user@domain; None: user, which the server completes
+    admins: tuple[str, ...] = ()  # addresses of those who get the whole audit
+    audits: tuple[str, ...] = ("idle", "unused", "regressions")  # what users are told of
+    days_between: float = 7.0  # between two mails to one user
+    again_days: float = 28.0  # before the same thing is told again
+    templates_dir: str | None = None  # templates in it take the place of ours by the same name
+    help_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagesConfig:
+    """The static pages of `ofu-report --html`."""
+
+    show_users: bool = False  # whether users' names appear in them
+    title: str | None = None  # None: the cluster's name
+    templates_dir: str | None = None
+    job_pages: int = 1000  # pages of single jobs, at most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The whole of slurm-ofu.toml."""
 
@@ -135,3 +218,8 @@ class Config:
     accounting: AccountingConfig = field(default_factory=AccountingConfig)
     write_back: WriteBackConfig = field(default_factory=WriteBackConfig)
     prometheus: PrometheusConfig = field(default_factory=PrometheusConfig)
+    goals: Goals = field(default_factory=Goals)
+    findings: FindingRules = field(default_factory=FindingRules)
+    audits: AuditConfig = field(default_factory=AuditConfig)
+    mail: MailConfig = field(default_factory=MailConfig)
+    pages: PagesConfig = field(default_factory=PagesConfig)

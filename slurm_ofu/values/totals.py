@@ -26,6 +26,11 @@ class QuarterSums:
     tensor_active_seconds: float
     tensor_ref_seconds: float | None
     tensor_ref_error_seconds: float | None
+    # By the minute; None: an earlier version, which did not keep it, made the record.
+    idle_seconds: float | None = None
+    idle_covered_seconds: float | None = None
+    non_tensor_seconds: float | None = None
+    non_tensor_covered_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,3 +115,4 @@ class NodeRecord:
     health: SamplerHealth = field(default_factory=SamplerHealth)
     software_version: str = ""
     backfilled: bool = False  # made afterwards, out of what others had stored
+    interim: bool = False  # the run goes on: what there is so far, and ``end_epoch_s`` is when that was

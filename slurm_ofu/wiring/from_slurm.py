@@ -20,10 +20,11 @@ from slurm_ofu.store.lives import Life, StoredRow, lives_of, seconds_of
 from slurm_ofu.values import (
     AccountingRow,
     Config,
-    GroupBy,
     JobPage,
+    RunGpu,
     RunRow,
     Selection,
+    StoredGroup,
     UsageRow,
     UsageSums,
 )
@@ -46,7 +47,7 @@ class SlurmReader:
         self._field, self._clusters = field, clusters
         self._answered: tuple[Selection, list[UsageRow]] | None = None
 
-    def usage(self, selection: Selection, by: GroupBy) -> list[UsageRow]:
+    def usage(self, selection: Selection, by: StoredGroup) -> list[UsageRow]:
         """See :class:`~slurm_ofu.protocols.UsageReader`."""
         rows = self.jobs(selection)
         if by == "job":
@@ -62,6 +63,14 @@ class SlurmReader:
         if self._answered is None or self._answered[0] != selection:
             self._answered = selection, self._asked(selection)
         return self._answered[1]
+
+    def course(self, selection: Selection, edges: Sequence[float]) -> list[UsageRow]:
+        """See :class:`~slurm_ofu.protocols.UsageReader`."""
+        raise NotImplementedError
+
+    def gpus(self, selection: Selection) -> Iterator[RunGpu]:
+        """See :class:`~slurm_ofu.protocols.UsageReader`."""
+        raise NotImplementedError
 
     def page(self, run_id: int) -> JobPage:
         """See :class:`~slurm_ofu.protocols.UsageReader`; of a run among those last asked for."""

@@ -6,15 +6,15 @@ import pytest
 
 from slurm_ofu.errors import StoreError, StoreMissing
 from slurm_ofu.store.read import Reader
-from slurm_ofu.values import GroupBy, Selection
+from slurm_ofu.values import Selection, StoredGroup
 from tests.store.databases import make_store, query
 from tests.store.records import START, make_gpu, make_job, make_record, make_unstarted
 
-EVERY_GROUP: tuple[GroupBy, ...] = ("job", "user", "partition", "account")
+EVERY_GROUP: tuple[StoredGroup, ...] = ("job", "user", "partition", "account")
 
 
 @pytest.mark.parametrize("by", EVERY_GROUP)
-def test_an_empty_database_is_an_empty_list(tmp_path: Path, by: GroupBy) -> None:
+def test_an_empty_database_is_an_empty_list(tmp_path: Path, by: StoredGroup) -> None:
     """C65: no runs, no rows, no error."""
     reader = Reader(make_store(tmp_path / "ofu.db").path)
     assert [] == reader.usage(Selection(), by)

@@ -13,13 +13,13 @@ from slurm_ofu.figures import figures, pool
 from slurm_ofu.protocols import UsageReader
 from slurm_ofu.records.token import token_of
 from slurm_ofu.store.read import Reader
-from slurm_ofu.values import AccountingRow, GroupBy, NodeRecord, Selection, UsageRow, UsageSums
+from slurm_ofu.values import AccountingRow, NodeRecord, Selection, StoredGroup, UsageRow, UsageSums
 from slurm_ofu.wiring.from_slurm import SlurmReader
 from tests.store.accounting_rows import START_S, make_row, resized
 from tests.store.databases import make_store
 from tests.store.records import make_gpu, make_job, make_record
 
-BY: tuple[GroupBy, ...] = ("job", "user", "partition", "account")
+BY: tuple[StoredGroup, ...] = ("job", "user", "partition", "account")
 HOUR = 3600
 
 
@@ -170,7 +170,7 @@ SELECTIONS = {
 @pytest.mark.contract
 @pytest.mark.parametrize("selection", SELECTIONS.values(), ids=SELECTIONS)
 @pytest.mark.parametrize("by", BY)
-def test_both_readers_agree(world: World, selection: Selection, by: GroupBy) -> None:
+def test_both_readers_agree(world: World, selection: Selection, by: StoredGroup) -> None:
     """The same groups in the same order with the same figures."""
     expected, actual = world.database.usage(selection, by), world.slurm.usage(selection, by)
     assert [row.group for row in expected] == [row.group for row in actual]
@@ -182,7 +182,7 @@ def test_both_readers_agree(world: World, selection: Selection, by: GroupBy) -> 
 
 @pytest.mark.contract
 @pytest.mark.parametrize("by", BY)
-def test_groups_are_the_runs_pooled(reader: UsageReader, by: GroupBy) -> None:
+def test_groups_are_the_runs_pooled(reader: UsageReader, by: StoredGroup) -> None:
     """The total over any grouping is the total over the runs."""
     total = pool(row.sums for row in reader.jobs(Selection()))
     near(total, pool(row.sums for row in reader.usage(Selection(), by)))

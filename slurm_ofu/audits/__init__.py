@@ -1,0 +1,1 @@
+"""What should somebody look at? Pure: figures in, findings and lists out."""
