@@ -22,7 +22,7 @@ help:
 	@echo "make test-matrix   the tests that depend on Slurm's version, on the Slurms of Debian's other suites (root)"
 	@echo "make lint   ruff, mypy, import-linter, shellcheck"
 	@echo "make bench  the benchmarks, as described in benchmarks/README.md"
-	@echo "make docs   the generated documents (docs/schema.md, docs/cli.md, …)"
+	@echo "make docs   the generated documents (docs/schema.md, docs/cli.md, share/, …)"
 	@echo "make clean  remove .venv and every cache"
 
 $(VENV)/made: pyproject.toml
@@ -80,8 +80,10 @@ bench: $(VENV)/made-for-tests
 docs: $(VENV)/made-for-tests
 	$(BIN)/python -m slurm_ofu.store.describe > docs/schema.md
 	$(BIN)/python -m slurm_ofu.cli.describe > docs/cli.md
+	$(BIN)/python -m tests.cli.shell_files
 	$(BIN)/python -m tests.integrals.coverage > docs/error-bars.md
 	$(BIN)/python -m tests.integrals.scenarios > docs/scenarios.md
+	$(BIN)/python -m tests.audits.cases > docs/findings.md
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -15,6 +15,7 @@ from benchmarks import (
     epilog_wall,
     finish_storm,
     hook_latency,
+    interim_cost,
     record_size,
     report_speed,
     sampler_cost,
@@ -33,6 +34,7 @@ class Found(Protocol):
 BENCHMARKS: Mapping[str, tuple[str, Callable[[Path], Found]]] = {
     "hook_latency": (hook_latency.TITLE, hook_latency.measure),
     "sampler_cost": (sampler_cost.TITLE, sampler_cost.measure),
+    "interim_cost": (interim_cost.TITLE, interim_cost.measure),
     "sampler_start": (sampler_start.TITLE, sampler_start.measure),
     "epilog_wall": (epilog_wall.TITLE, epilog_wall.measure),
     "finish_storm": (finish_storm.TITLE, finish_storm.measure),

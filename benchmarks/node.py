@@ -50,7 +50,8 @@ class Node:
         self.config = self.place / "slurm-ofu.toml"
         self.config.write_text(
             f'[node]\nspool_dir = "{self.spool.directory}"\n[sampler]\nsource = "{self._source()}"\n'
-            f'{self.sampler}\n[delivery]\nto = "sqlite://{self.database}"\nwait_seconds = 120\n'
+            f"interim_seconds = 0\n{self.sampler}\n"
+            f'[delivery]\nto = "sqlite://{self.database}"\nwait_seconds = 120\n'
             f'[database]\nurl = "sqlite://{self.database}"\ngroup = "{own_group()}"\n'
         )
         self._install()

@@ -18,7 +18,8 @@ from pathlib import Path
 from benchmarks.day import DAY_SECONDS, INTERVAL_SECONDS, day_folds
 from benchmarks.rows import Row, median, ms, ratio
 from slurm_ofu.gpu_models import find_model
-from slurm_ofu.integrals.totals import Allocation, Rules, gpu_totals, quarter_sums
+from slurm_ofu.integrals.quarters import quarter_sums
+from slurm_ofu.integrals.totals import Allocation, Rules, gpu_totals
 from slurm_ofu.records.build import node_record, seconds_per_quarter
 from slurm_ofu.records.codec import decode, encode
 from slurm_ofu.values import HookFacts, Job, NodeRecord, RunKey, SamplerHealth

@@ -11,10 +11,13 @@
     ├── StateError            what the hooks left in the spool cannot be used
     ├── DeliveryError         a record could not be handed on; it stays in the outbox
     │   └── MessageRefused    a message to the collector is not what, or from whom, it must be
+    ├── MailError             an e-mail could not be handed to the mail server
+    │   └── MailRefused       it does not take this one, and may take others
     ├── AccountingError       Slurm's accounting did not answer
     │   └── AccountingUnusable   it cannot be asked in this way on this host
     └── StoreError            the accounting database cannot be used
         ├── StoreMissing      there is no database at that path (yet)
+        ├── NotPermitted      this user may not read it
         └── StoreBusy         another writer or reader held it longer than we wait
 
 A message says what happened, with which value, and what to do about it.
@@ -73,6 +76,14 @@ class MessageRefused(DeliveryError):
         self.code = code
 
 
+class MailError(OfuError):
+    """The mail server cannot be reached, or does not do what it must."""
+
+
+class MailRefused(MailError):
+    """The mail server does not take this e-mail; others it may take."""
+
+
 class AccountingError(OfuError):
     """Slurm's accounting did not answer; asking again later may help."""
 
@@ -87,6 +98,10 @@ class StoreError(OfuError):
 
 class StoreMissing(StoreError):
     """There is no accounting database at this path."""
+
+
+class NotPermitted(StoreError):
+    """This user may not read the accounting database."""
 
 
 class StoreBusy(StoreError):

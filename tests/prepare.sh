@@ -4,7 +4,8 @@
 set -eu
 
 wanted=${*:-slurmctld slurmd slurmdbd slurm-client munge mariadb-server gcc libc6-dev util-linux systemd dbus fuse3 \
-    mmdebstrap debian-archive-keyring shellcheck strace faketime iproute2 openssl prometheus victoria-metrics}
+    mmdebstrap debian-archive-keyring shellcheck strace faketime iproute2 openssl prometheus victoria-metrics \
+    chromium zsh fish groff}
 
 missing=''
 for package in $wanted; do

@@ -29,6 +29,7 @@ import json, sys
 from pathlib import Path
 import slurm_ofu.hooks.sample
 import slurm_ofu.hooks.finish
+import slurm_ofu.hooks.interim
 slurm_ofu.hooks.finish.finish(slurm_ofu.hooks.finish.Spool(Path(sys.argv[1])), sys.argv[2])
 print(json.dumps(sorted(sys.modules)))
 """

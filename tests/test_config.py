@@ -14,10 +14,16 @@ from slurm_ofu.config import DEFAULT_PATH, config_path, load_config, parse_confi
 from slurm_ofu.config.keys import FREE_SECTIONS, GPU_MODEL_KEYS, SECTIONS
 from slurm_ofu.errors import ConfigError
 from slurm_ofu.values import (
+    AUDIT_NAMES,
     AccountingConfig,
+    AuditConfig,
     CollectorConfig,
     Config,
+    FindingRules,
+    Goals,
     GpuModel,
+    MailConfig,
+    PagesConfig,
     PrometheusConfig,
     SamplerConfig,
     SigningConfig,
@@ -80,6 +86,10 @@ PARTS = {
     "accounting": AccountingConfig,
     "write_back": WriteBackConfig,
     "prometheus": PrometheusConfig,
+    "findings": FindingRules,
+    "audits": AuditConfig,
+    "mail": MailConfig,
+    "pages": PagesConfig,
 }
 
 
@@ -100,6 +110,7 @@ def with_field(its: Any, path: str, value: Any) -> Any:
 def test_a_key_sets_its_field() -> None:
     """Each key sets its own field, and no other."""
     others: dict[tuple[type, ...], Any] = {(int, float): 7.5, (int,): 7, (bool,): True, (list,): ["x"]}
+    ratios = ("findings", "audits")
     special = {
         "spool_dir": "/x/spool",
         "sampler.source": "nvml",
@@ -111,12 +122,19 @@ def test_a_key_sets_its_field() -> None:
         "sampler.exporter_url": "https://node:9400/metrics",
         "sampler.allow_opt_out": False,
         "prometheus.url": "http://monitor:9090",
+        "mail.server": "relay:587",
+        "mail.audits": ["waste"],
+        "mail.help_url": "https://wiki/gpus",
     }
-    paths = ("munge_socket", "key_file", "ca_file", "inbox", "bin_dir", "slurm_conf", "dcgmi", "token_file")
+    paths = (
+        *("munge_socket", "key_file", "ca_file", "inbox", "bin_dir", "slurm_conf", "dcgmi", "token_file"),
+        "templates_dir",
+    )
     for section, keys in SECTIONS.items():
         for name, key in keys.items():
-            value = others.get(key.kinds) or special.get(key.field) or ("/x" if name in paths else "text")
+            value = special.get(key.field) or others.get(key.kinds) or ("/x" if name in paths else "text")
             value = "key" if name == "authentication" else value
+            value = 0.75 if section in ratios and name.endswith("_ratio") and key.check(value) else value
             shown = str(value).lower() if isinstance(value, bool) else repr(value)
             its = parsed(f"[{section}]\n{name} = {shown}\n")
             stored = tuple(value) if isinstance(value, list) else value
@@ -182,6 +200,26 @@ WRONG = [
     ("accounting", "source", ['"slurmdbd"']),
     ("accounting", "clusters", ['"a"', "[1]", '[""]', '["a,b"]']),
     ("write_back", "field", ['"systemcomment"', '"Extra"']),
+    ("findings", "idle_ratio", ["0", "-0.1", "1.2", "nan", "true", '"0.5"', "90"]),
+    ("findings", "idle_tail_seconds", ["0", "-1", "inf"]),
+    ("audits", "minimum_gpu_hours", ["-1", "inf", '"1"']),
+    ("audits", "top", ["0", "-1", "2.5", "true"]),
+    ("audits", "exclude_users", ['"a"', "[1]", '[""]', '["a,b"]', '["a "]']),
+    ("audits", "waste_ofu_ratio", ["0", "10"]),
+    ("audits", "regression_factor", ["1", "0.5", "inf", "nan"]),
+    ("audits", "regression_runs", ["1", "2.5"]),
+    ("audits", "claim_difference_pp", ["0", "-5"]),
+    ("mail", "server", ['"relay"', '"relay:0"', '"smtp://relay:25"']),
+    ("mail", "audits", ['"idle"', '["idel"]', '["all"]', "[1]", '["idle,unused"]']),
+    ("mail", "days_between", ["0", "-1", "inf"]),
+    ("mail", "templates_dir", ['"templates"']),
+    ("mail", "help_url", ['"wiki"', '"javascript:alert(1)"']),
+    ("pages", "show_users", ['"yes"', "1"]),
+    ("pages", "job_pages", ["0", "1.5"]),
+    ("goals", "gpu", ["0", "1.2", "40", "true", "nan", '"0.4"', "[]"]),
+    ("goals", "default", ["0.4"]),
+    ("goals", '"gpu,long"', ["0.4"]),
+    ("goals", '"gpu "', ["0.4"]),
     ("database", "url", ['"x.db"', '"dir:///x"', "1"]),
     ("database", "group", ["1", "true"]),
     ("database", "world_readable", ["1", '"yes"']),
@@ -194,8 +232,21 @@ WRONG = [
 def test_a_wrong_value_is_named(section: str, key: str, value: str) -> None:
     """A wrong type or a value out of range is an error that names file, section and key."""
     message = problem(f"[{section}]\n{key} = {value}\n")
-    for part in (PATH, f"[{section}]", key):
+    for part in (PATH, f"[{section}]", key.strip('"')):
         assert part in message
+
+
+def test_a_near_miss_of_an_audit_is_named() -> None:
+    """An audit that there is none of is said with the nearest one, or with all that there are."""
+    assert problem('[mail]\naudits = ["idle", "regresions"]\n').endswith(
+        "'regresions' is no audit; did you mean regressions?"
+    )
+    assert problem('[mail]\naudits = ["xyz"]\n').endswith("they are " + ", ".join(AUDIT_NAMES))
+
+
+def test_a_partition_of_the_goals_that_means_all() -> None:
+    """Slurm's own DEFAULT is no partition: the message says what is."""
+    assert problem("[goals]\nDEFAULT = 0.3\n").endswith('no partition has that name: write "*"')
 
 
 @pytest.mark.parametrize(
@@ -251,6 +302,13 @@ def test_a_sites_gpu_models() -> None:
     assert {
         *("sm_count", "reference_clock_mhz", "max_clock_mhz", "peak_tflops", "calibrated", "source")
     } == set(GPU_MODEL_KEYS)
+
+
+def test_a_sites_goals() -> None:
+    """A partition has the goal that is said of it, others that of "*", and without it the default."""
+    goals = parsed('[goals]\n"*" = 0.3\ninference = 0.15\nhpl = 1\n').goals
+    assert (0.15, 1.0, 0.3, 0.3) == tuple(goals.of(name) for name in ("inference", "hpl", "gpu", None))
+    assert Goals() == parsed("[goals]\n").goals
 
 
 def test_a_sites_gpu_map() -> None:

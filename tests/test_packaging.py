@@ -16,6 +16,8 @@ SHIPPED = (
     "etc/systemd/slurm-ofu-collect.service",
     "etc/systemd/slurm-ofu-deliver.service",
     "etc/systemd/slurm-ofu-deliver.timer",
+    "etc/systemd/slurm-ofu-mail.service",
+    "etc/systemd/slurm-ofu-mail.timer",
 )
 
 
@@ -46,11 +48,40 @@ def test_the_wheel_brings_hooks_and_configuration(wheel: Path) -> None:
             assert (ROOT / name).read_bytes() == archive.read(f"slurm_ofu/shipped/{name}")
 
 
+def test_the_wheel_brings_every_template(wheel: Path) -> None:
+    """What mails and pages are made from comes along."""
+    templates = {path.relative_to(ROOT).as_posix() for path in (ROOT / "slurm_ofu").rglob("*.jinja")}
+    assert "slurm_ofu/templates/mail/user.txt.jinja" in templates
+    with zipfile.ZipFile(wheel) as archive:
+        assert templates == {name for name in archive.namelist() if name.endswith(".jinja")}
+
+
+def test_the_wheel_brings_templates_and_what_pages_bring_along(wheel: Path) -> None:
+    """An installed copy has every template, script and style of the pages, as they are in the repository."""
+    files = [path for room in ("templates", "assets") for path in (ROOT / "slurm_ofu" / room).rglob("*")]
+    with zipfile.ZipFile(wheel) as archive:
+        for path in filter(Path.is_file, files):
+            assert path.read_bytes() == archive.read(str(path.relative_to(ROOT)))
+
+
 def test_the_wheel_brings_nothing_else(wheel: Path) -> None:
     """Tests, demo and benchmarks stay out of an installation."""
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.split("/")[0] for name in archive.namelist()}
-    assert {"slurm_ofu"} == {top for top in tops if not top.endswith(".dist-info")}
+    assert {"slurm_ofu"} == {top for top in tops if not top.endswith((".dist-info", ".data"))}
+
+
+def test_the_wheel_brings_completion_and_manual_pages(wheel: Path) -> None:
+    """What shells and man look for goes where they look, under the prefix of the installation."""
+    names = [str(path.relative_to(ROOT)) for path in ROOT.glob("share/**/*") if path.is_file()]
+    assert "share/man/man1/ofu-report.1" in names
+    with zipfile.ZipFile(wheel) as archive:
+        found = {
+            name.partition(".data/data/")[2]: archive.read(name)
+            for name in archive.namelist()
+            if ".data/" in name
+        }
+    assert {name: (ROOT / name).read_bytes() for name in names} == found
 
 
 def test_an_installed_wheel_installs_a_node(wheel: Path, tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ from pathlib import Path
 import click
 
 from slurm_ofu import __version__
+from slurm_ofu.cli.admin_audit import audit_command
 from slurm_ofu.cli.admin_backfill import backfill_command
 from slurm_ofu.cli.admin_collect import collect_command, install_command, new_key_command
+from slurm_ofu.cli.admin_mail import mail_command
 from slurm_ofu.cli.admin_recompute import recompute_command
 from slurm_ofu.cli.admin_reconcile import reconcile_command
 from slurm_ofu.cli.admin_write_back import write_back_command
@@ -26,8 +28,8 @@ def main() -> None:
 
 
 for command in (
-    *(backfill_command, collect_command, install_command, new_key_command),
-    *(reconcile_command, recompute_command, write_back_command),
+    *(audit_command, backfill_command, collect_command, install_command, new_key_command),
+    *(mail_command, reconcile_command, recompute_command, write_back_command),
 ):
     main.add_command(command)
 

@@ -6,14 +6,19 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Final
 
 from slurm_ofu.cli.local_zone import LocalZone
 from slurm_ofu.errors import UsageError
+from slurm_ofu.reports.as_csv import PARSABLE, Separation, separation_of
+from slurm_ofu.reports.as_formatted import Formatting
 from slurm_ofu.reports.asked_jobs import AskedJob
+from slurm_ofu.reports.formatting import FormatColumn, parse_format
+from slurm_ofu.reports.order import SortBy
 from slurm_ofu.reports.question import Question
+from slurm_ofu.reports.times_shown import checked_time_format
 from slurm_ofu.slurm.times import parse_time
 from slurm_ofu.values import GroupBy, Selection
 
@@ -25,20 +30,29 @@ _YEARLESS: Final = re.compile(r"([0-9]{2}|[0-9](?=[./]))[./]?([0-9]{1,2})((?:\s+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How an answer is to look. ``output``: json, csv, parsable, or ``None`` for people."""
+    """How an answer is to look. ``output``: json, csv, parsable, or ``None`` for people; ``columns``: those
+    that were chosen."""
 
     output: str | None
     colour: bool
     header: bool
     width: int
+    separation: Separation = PARSABLE
+    columns: tuple[FormatColumn, ...] | None = None
+    time_format: str | None = None
+
+    def formatting(self, zone: tzinfo, now: datetime) -> Formatting:
+        """The chosen columns, and how times are shown in them."""
+        return Formatting(columns=self.columns or (), time_format=self.time_format, zone=zone, now=now)
 
 
-def output_of(**wanted: bool) -> str | None:
+def output_of(
+    *, json: bool, csv: bool, parsable: bool = False, parsable_trailing: bool = False
+) -> str | None:
     """The one format that is wanted, ``None`` for people. Raises UsageError where there are several."""
-    outputs = [output for output, is_wanted in wanted.items() if is_wanted]
-    if len(outputs) > 1:
-        raise UsageError("--json, --csv and --parsable2 exclude each other: choose one")
-    return next(iter(outputs), None)
+    if sum((json, csv, parsable, parsable_trailing)) > 1:
+        raise UsageError("--json, --csv, --parsable and --parsable2 exclude each other: choose one")
+    return "json" if json else "csv" if csv else "parsable" if parsable or parsable_trailing else None
 
 
 def shape_of(*, output: str | None, colour: str, header: bool) -> Shape:
@@ -46,6 +60,37 @@ def shape_of(*, output: str | None, colour: str, header: bool) -> Shape:
     wanted = colour == "always" or (colour == "auto" and _terminal_likes_colours())
     columns = shutil.get_terminal_size((_WIDTH_WITHOUT_TERMINAL, 24)).columns
     return Shape(output=output, colour=wanted, header=header, width=max(_NARROWEST, columns))
+
+
+def with_format(
+    shape: Shape,
+    question: Question,
+    *,
+    fields: str | None,
+    delimiter: str | None,
+    trailing: bool,
+    now: datetime,
+) -> Shape:
+    """The shape with the columns that --format or OFU_FORMAT choose. Raises UsageError.
+
+    OFU_FORMAT is for lines by job: where others, pages or JSON are asked for it has no part.
+    """
+    if delimiter is not None and shape.output != "parsable":
+        raise UsageError("--delimiter belongs to -p or -P")
+    if fields is not None and shape.output == "json":
+        raise UsageError("--format has no part in --json, which has every field: leave it out, or take --csv")
+    said_by = "--format"
+    if fields is None and question.by == "job" and shape.output != "json":
+        paged = question.jobs and shape.output is None
+        fields, said_by = None if paged else os.environ.get("OFU_FORMAT") or None, "OFU_FORMAT"
+    shape = replace(shape, separation=separation_of(delimiter, trailing=trailing))
+    if fields is None:
+        return shape
+    return replace(
+        shape,
+        columns=parse_format(fields, question.by, said_by=said_by),
+        time_format=checked_time_format(os.environ.get("SLURM_TIME_FORMAT"), now=now),
+    )
 
 
 def question_of(
@@ -60,6 +105,12 @@ def question_of(
     clusters: tuple[str, ...],
     starttime: str | None,
     endtime: str | None,
+    qos: tuple[str, ...] = (),
+    job_names: tuple[str, ...] = (),
+    node_names: tuple[str, ...] = (),
+    states: tuple[str, ...] = (),
+    sort: SortBy = "name",
+    worst: int | None = None,
 ) -> Question:
     """The question that these options ask. Raises UsageError."""
     zone = LocalZone()
@@ -71,11 +122,15 @@ def question_of(
         partitions=partitions,
         accounts=accounts,
         clusters=clusters,
+        qos=qos,
+        job_names=job_names,
+        node_names=node_names,
+        states=states,
         job_ids=tuple(job.job_id for job in jobs if job.job_id is not None),
         array_tasks=tuple(dict.fromkeys(task for job in jobs for task in job.array_tasks)),
         het_components=tuple(job.het_component for job in jobs if job.het_component is not None),
     )
-    return Question(selection=selection, by=by, zone=zone, jobs=jobs)
+    return Question(selection=selection, by=by, zone=zone, jobs=jobs, sort=sort, worst=worst)
 
 
 def _window(

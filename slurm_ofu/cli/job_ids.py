@@ -1,4 +1,4 @@
-"""Job ids as people write them: 123, 123_4, 123_[1-5], 123+1."""
+"""Job ids as Slurm shows them and people write them: 123, 123_4, 123_[1-5,7%2], 123+1, 123.batch."""
 
 import re
 from typing import Final
@@ -11,16 +11,18 @@ from slurm_ofu.reports.asked_jobs import AskedJob
 _LARGEST: Final = 2**32 - 1
 _MOST_TASKS: Final = 1000  # of one array by their numbers
 _NUMBER: Final = "[0-9]{1,10}"
-_FORM: Final = re.compile(rf"({_NUMBER})(?:_({_NUMBER})|_\[([0-9,-]+)\]|\+({_NUMBER}))?")
+# What follows a % is how many tasks run at once; what follows a dot is a step.
+_FORM: Final = re.compile(
+    rf"({_NUMBER})(?:_({_NUMBER})|_\[([0-9,-]+)(?:%{_NUMBER})?\]|\+({_NUMBER}))?(?:\.[0-9A-Za-z_+]+)?"
+)
 _RANGE: Final = re.compile(rf"({_NUMBER})(?:-({_NUMBER}))?")
 _BARE_RANGE: Final = re.compile(rf"({_NUMBER})_({_NUMBER}-{_NUMBER})")
-_STEP: Final = re.compile(r"([0-9+_]+)\.\w+", re.ASCII)
 _BETWEEN: Final = re.compile(r",(?![^\[\]]*\])")  # commas, but not those within [ ]
 
 
 def asked_jobs(ctx: click.Context, param: click.Parameter, lists: tuple[str, ...]) -> tuple[AskedJob, ...]:
     """A click callback: the jobs of a repeatable option with commas, each once, in their order; a comma
-    after the last one is no harm. Raises MalformedJobId."""
+    after the last one is no harm, and a step stands for its job. Raises MalformedJobId."""
     texts = [text.strip() for ids in lists for text in _BETWEEN.split(ids.strip().removesuffix(","))]
     return tuple(map(_asked_job, dict.fromkeys(texts)))
 
@@ -55,8 +57,6 @@ def _tasks(numbers: str, text: str) -> tuple[int, ...]:
 
 
 def _malformed(text: str) -> MalformedJobId:
-    if step := _STEP.fullmatch(text):
-        return MalformedJobId(f"{text!r} is a step, which has no OFU of its own: ask for its job, {step[1]}")
     if tasks := _BARE_RANGE.fullmatch(text):
         return MalformedJobId(f"{text!r} is not a job id: write {tasks[1]}_[{tasks[2]}] for several tasks")
     return MalformedJobId(

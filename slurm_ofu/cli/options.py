@@ -7,13 +7,14 @@ from typing import Any, NoReturn
 
 import click
 
-from slurm_ofu.errors import OfuError, StoreError, UsageError
+from slurm_ofu.errors import NotPermitted, OfuError, StoreError, UsageError
 
 EXIT_OK = 0
 EXIT_USAGE = 1
+EXIT_NOTHING = 2  # nothing matches
 EXIT_MALFORMED_ID = 3
 EXIT_STORE = 4
-EXIT_NOT_PERMITTED = 5  # reserved
+EXIT_NOT_PERMITTED = 5
 EXIT_INTERRUPTED = 130
 
 
@@ -73,6 +74,8 @@ def exit_code_of(error: OfuError) -> int:
     """The documented exit code of an error."""
     if isinstance(error, MalformedJobId):
         return EXIT_MALFORMED_ID
+    if isinstance(error, NotPermitted):
+        return EXIT_NOT_PERMITTED
     return EXIT_STORE if isinstance(error, StoreError) else EXIT_USAGE
 
 

@@ -1,86 +1,33 @@
 """ofu-report: Overall FLOP Utilization of Slurm jobs, users, partitions and accounts."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from datetime import datetime, timezone
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from slurm_ofu import __version__
-from slurm_ofu.cli.asked import Shape, output_of, question_of, shape_of
+from slurm_ofu.audits.findings import findings
+from slurm_ofu.cli.answers import answer
+from slurm_ofu.cli.asked import output_of, question_of, shape_of, with_format
 from slurm_ofu.cli.job_ids import asked_jobs
-from slurm_ofu.cli.options import OfuGroup, comma_lists, config_option
+from slurm_ofu.cli.options import EXIT_NOTHING, EXIT_OK, OfuGroup, comma_lists, config_option
+from slurm_ofu.cli.report_help import HELP, eager_flag, short_help_option, show_all
 from slurm_ofu.cli.report_tile import no_options_of, tile_command
+from slurm_ofu.cli.slurm_lists import complete_fields, complete_states, node_lists, state_lists
 from slurm_ofu.config import load_config
-from slurm_ofu.gpu_models import doubts
+from slurm_ofu.errors import UsageError
 from slurm_ofu.protocols import UsageReader
-from slurm_ofu.reports.as_csv import as_csv, as_parsable
-from slurm_ofu.reports.as_json import as_json, pages_as_json
-from slurm_ofu.reports.as_page import as_page
-from slurm_ofu.reports.as_table import as_table
-from slurm_ofu.reports.asked_jobs import in_order_asked, not_found
-from slurm_ofu.reports.question import Question, nothing_found
-from slurm_ofu.slurm.claim import doubt_of
-from slurm_ofu.values import Config, GpuModel, JobPage, UsageRow
+from slurm_ofu.reports.formatting import help_format
+from slurm_ofu.reports.order import SORTS
+from slurm_ofu.reports.question import Question
+from slurm_ofu.values import Config
 from slurm_ofu.wiring.reading import open_reader
 
-_PAGE_WIDTH = 80
-_MOST_PAGES = 20
-HELP = """Show the Overall FLOP Utilization (OFU) of Slurm GPU jobs.
-
-OFU is the share of the GPUs' tensor peak that was in use, measured in hardware: tensor pipe
-activity times SM clock over the reference clock at which the vendor's peak holds.
-
-Without options: your own jobs of today, one line each, and what they add up to (root: everybody's).
-A job counts when any part of it lies in the window, and appears only after it has ended. With --jobs:
-a page per job, of any time (a line each where there are more than 20).
-
-\b
-How to read it
-  OFU        in per cent, ± the half-width of its 95 % interval. May exceed
-             100 % (clock above the reference clock): shown as measured.
-  n/a (…)    nothing was measured, and why. It is not zero; zero is "0.0 %".
-  Coverage   the share of the allocated GPU time that was measured. Below 95 %
-             the ± says nothing about the rest.
-  (… +2)     the most telling reason, and how many others; see Notes.
-  Tensor     tensor pipe activity: what is lost by not computing.
-  Clock      SM clock while computing, of the reference clock: what is lost by
-             slow clocks. OFU = Tensor × Clock.
-  TOTAL      all lines pooled by GPU time, not the mean of the lines.
-  unknown    not known yet, or never: name, state, array and exact times come
-             from Slurm's accounting, which is read some minutes later.
-  Claimed    on a page: what the job says of itself in its comment (mfu=0.41
-             or tflops=412), beside its OFU.
-
-\b
-Examples
-  ofu-report                                my jobs of today
-  ofu-report -S now-7days                   my jobs of the past seven days
-  ofu-report -j 4711,4712                   a page for each of two jobs
-  ofu-report -j 4720_3                      … for task 3 of an array
-  ofu-report -u wilma,fred -S 2026-11-01    the jobs of two users since then
-  ofu-report -a --by user -S 1101 -E 1201   every user in November
-  ofu-report -a --by account --csv          accounts, for a spreadsheet
-  ofu-report -P -n | cut -d'|' -f2          job ids, for the shell
-  ofu-report --json | jq '.total.ofu_ratio'
-  ofu-report --from-slurm -S now-7days      the same from sacct
-  ofu-report tile --help                    what padding costs one GEMM
-
-\b
-Times are Slurm's (local): YYYY-MM-DD[THH:MM[:SS]], MMDD, HH:MM, today, noon,
-now-2hours, now-7days, … Machine formats give ratios from 0 to 1 and seconds
-since 1970; what was not measured is empty (null). -P: no | in names.
-
-\b
-Exit codes
-  0  answered, also when no job matches (said on stderr)
-  1  an option or the configuration cannot be used
-  3  a job id is malformed
-  4  the accounting database is missing or cannot be read
-     (with --from-slurm: Slurm's accounting does not answer)
-  5  not permitted (reserved)
-"""
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_BY = ("job", "user", "account", "partition", "qos", "node", "gpu-model", "job-name", "day", "hour")
 
 
 class ReportGroup(OfuGroup):
@@ -96,49 +43,73 @@ class ReportGroup(OfuGroup):
             ctx.fail(f"Got unexpected extra argument{plural} ({' '.join(args)}): the only command is {names}")
         return super().resolve_command(ctx, args)
 
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """One screen; --help-all has the rest."""
+        return short_help_option()
+
+
+def _names(
+    *options: str,
+    to: str,
+    help: str,
+    callback: Any = comma_lists,
+    metavar: str = "NAME,…",
+    complete: Any = None,
+) -> Callable[[_Function], _Function]:
+    return click.option(
+        *options,
+        to,
+        callback=callback,
+        multiple=True,
+        metavar=metavar,
+        help=help,
+        shell_complete=complete,
+    )
+
+
+def _show_fields(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(help_format(), nl=False)
+        ctx.exit()
+
 
 @click.group(
     "ofu-report",
     cls=ReportGroup,
     help=HELP,
+    short_help="Overall FLOP Utilization of Slurm GPU jobs",
     invoke_without_command=True,
     subcommand_metavar="[tile …]",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.option(
-    "-j",
-    "--jobs",
+@_names(
+    *("-j", "--jobs"),
+    to="jobs",
     callback=asked_jobs,
-    multiple=True,
     metavar="ID,…",
-    help="A page for each job, once it has ended: 123, 123_4, 123_[1-5], 123+1.",
+    help="A page for each job: 123, 123_4, 123_[1-5], 123+1.",
 )
-@click.option(
-    "-u", "--user", "users", callback=comma_lists, multiple=True, metavar="NAME,…", help="Only these users."
-)
+@_names("-u", "--uid", "--user", to="users", help="Only these users, by name or uid.")
 @click.option("-a", "--allusers", is_flag=True, help="All users, not only yourself.")
-@click.option(
-    "-r",
-    "--partition",
-    "partitions",
-    callback=comma_lists,
-    multiple=True,
-    metavar="NAME,…",
-    help="Only these partitions.",
+@_names("-r", "--partition", to="partitions", help="Only these partitions.")
+@_names("-A", "--account", "--accounts", to="accounts", help="Only these accounts.")
+@_names("-q", "--qos", to="qos", help="Only these qualities of service.")
+@_names("--name", to="job_names", help="Only jobs of these names.")
+@_names(
+    *("-N", "--nodelist"),
+    to="node_names",
+    callback=node_lists,
+    metavar="HOSTS",
+    help="Only jobs that had any of these nodes, as in n[1-4,7].",
 )
-@click.option(
-    "-A",
-    "--account",
-    "--accounts",
-    "accounts",
-    callback=comma_lists,
-    multiple=True,
-    metavar="NAME,…",
-    help="Only these accounts.",
+@_names(
+    *("-s", "--state"),
+    to="states",
+    callback=state_lists,
+    metavar="STATE,…",
+    complete=complete_states,
+    help="Only jobs that ended so, by sacct's short or long names: CD, F, TO, …; R: those that run.",
 )
-@click.option(
-    "-M", "--clusters", callback=comma_lists, multiple=True, metavar="NAME,…", help="Only these clusters."
-)
+@_names("-M", "--clusters", to="clusters", help="Only these clusters.")
 @click.option(
     "-S",
     "--starttime",
@@ -152,16 +123,42 @@ class ReportGroup(OfuGroup):
     help="Where it ends, not included. Default: now; with --jobs: no limit. A date without a year"
     " that lies before --starttime is the next one after it.",
 )
+@click.option("-X", "--allocations", is_flag=True, hidden=True, expose_value=False)
 @click.option(
     "--by",
-    type=click.Choice(["job", "user", "partition", "account"]),
+    type=click.Choice(_BY),
     default="job",
     show_default=True,
-    help="One line per what.",
+    help="One line per what; days and hours are local ones.",
 )
+@click.option(
+    "--sort",
+    type=click.Choice(SORTS),
+    default="name",
+    show_default=True,
+    help="The order of the lines: by name (jobs: the oldest first), the lowest OFU first, or the most"
+    " (lost) GPU-hours first.",
+)
+@click.option(
+    "--worst",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="List the N runs that lost most GPU-hours, too. Default: 5 under groups (of up to 5000 runs).",
+)
+@click.option(
+    "-o",
+    "--format",
+    "fields",
+    metavar="FIELD,…",
+    shell_complete=complete_fields,
+    help="These columns: NAME, NAME%20, NAME%-20 (to the left), +NAME (to add it). [$OFU_FORMAT]",
+)
+@eager_flag("-e", "--helpformat", callback=_show_fields, help="Show the fields for --format.")
 @click.option("--json", is_flag=True, help="JSON with units and a schema version.")
 @click.option("--csv", is_flag=True, help="CSV, safe to open in a spreadsheet.")
 @click.option("-P", "--parsable2", "parsable", is_flag=True, help="Fields with | between them.")
+@click.option("-p", "--parsable", "parsable_trailing", is_flag=True, help="The same, with a | at the end.")
+@click.option("--delimiter", metavar="TEXT", help="What -p and -P put in the place of |.")
 @click.option("-n", "--noheader", is_flag=True, help="No header (and no notes).")
 @click.option(
     "--color",
@@ -174,10 +171,18 @@ class ReportGroup(OfuGroup):
 @click.option(
     "--from-slurm",
     is_flag=True,
-    help="From Slurm's own accounting (sacct), where write-back left each job's OFU: no database is needed.",
+    help="From Slurm's own accounting (sacct), where write-back left each job's OFU: no database is needed,"
+    " and Slurm says whose jobs you may see.",
+)
+@click.option(
+    "--html",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Web pages of the whole selection, for a browser: into a new directory, or one made so before.",
 )
 @config_option
 @click.version_option(__version__, "-V", "--version", prog_name="ofu-report")
+@eager_flag("--help-all", callback=show_all, help="Show all of this.")
 @click.pass_context
 def report(
     ctx: click.Context,
@@ -186,23 +191,36 @@ def report(
     json: bool,
     csv: bool,
     parsable: bool,
+    parsable_trailing: bool,
+    delimiter: str | None,
+    fields: str | None,
     colour: str,
     noheader: bool,
     from_slurm: bool,
+    html: Path | None,
     **asked: Any,
-) -> None:
+) -> int | None:
     """See HELP."""
     if ctx.invoked_subcommand is not None:
         no_options_of(ctx)
-        return
-    output = output_of(json=json, csv=csv, parsable=parsable)
+        return None
+    output = output_of(json=json, csv=csv, parsable=parsable, parsable_trailing=parsable_trailing)
+    if html is not None and output is not None:
+        raise UsageError("--html takes no other format: leave --json, --csv, --parsable and --parsable2 out")
     now = datetime.now(timezone.utc)
     question = question_of(now=now, **asked)
     shape = shape_of(output=output, colour=colour, header=not noheader)
+    shape = with_format(
+        shape, question, fields=fields, delimiter=delimiter, trailing=parsable_trailing, now=now
+    )
     settings = load_config(config)
+    found = partial(findings, rules=settings.findings, goals=settings.goals)
     reader = _reader(settings, from_slurm=from_slurm)
-    text = answer(reader, question, shape, now, settings.gpu_models)
-    click.echo(text, nl=False, color=shape.colour)
+    if html is not None:
+        return _write_pages(settings, reader, question, html, now)
+    answered = answer(reader, question, shape, now, settings.gpu_models, found)
+    click.echo(answered.text, nl=False, color=shape.colour)
+    return answered.code
 
 
 report.add_command(tile_command)
@@ -216,88 +234,14 @@ def _reader(config: Config, *, from_slurm: bool) -> UsageReader:
     return open_slurm_reader(config)
 
 
-def answer(
-    reader: UsageReader,
-    question: Question,
-    shape: Shape,
-    now: datetime,
-    site_models: Sequence[GpuModel] = (),
-) -> str:
-    """The report as text; what it cannot show is said on stderr."""
-    if question.jobs and question.by == "job" and shape.output in (None, "json"):
-        return _pages(reader, question, shape, now, site_models)
-    if question.by in ("day", "hour"):
-        raise NotImplementedError
-    rows = reader.usage(question.selection, question.by)
-    if question.jobs:
-        _name_missing(question, reader.jobs(question.selection) if rows else [])
-    elif not rows:
-        click.echo(nothing_found(question), err=True)
-    match shape.output:
-        case "json":
-            return as_json(rows, question, generated_at=now.astimezone(question.zone))
-        case "csv":
-            return as_csv(rows, question.by, header=shape.header)
-        case "parsable":
-            return as_parsable(rows, question.by, header=shape.header)
-    return _table(rows, question, shape, site_models)
+def _write_pages(
+    config: Config, reader: UsageReader, question: Question, directory: Path, now: datetime
+) -> int:
+    from slurm_ofu.wiring.pages import write_pages  # the usual report does not pay for it
 
-
-def _table(
-    rows: Sequence[UsageRow], question: Question, shape: Shape, site_models: Sequence[GpuModel]
-) -> str:
-    return as_table(
-        rows,
-        question,
-        width=shape.width,
-        colour=shape.colour,
-        header=shape.header,
-        more_notes=_doubts(rows, site_models),
-    )
-
-
-def _doubts(rows: Sequence[UsageRow], site_models: Sequence[GpuModel]) -> list[str]:
-    """Of the GPU models that have an OFU here."""
-    measured = [row.sums for row in rows if row.sums.tensor_ref_seconds is not None]
-    return doubts({name for sums in measured for name in sums.gpu_models}, site_models)
-
-
-def _pages(
-    reader: UsageReader,
-    question: Question,
-    shape: Shape,
-    now: datetime,
-    site_models: Sequence[GpuModel],
-) -> str:
-    """A page per run of each job, in the order in which the jobs were asked for."""
-    found = reader.jobs(question.selection)
-    _name_missing(question, found)
-    runs = in_order_asked(question.jobs, (row.run for row in found if row.run is not None))
-    if shape.output is None and len(runs) > _MOST_PAGES:
-        click.echo(f"{len(runs)} runs, hence a line each (pages for up to {_MOST_PAGES})", err=True)
-        return _table(found, question, shape, site_models)
-    pages = [reader.page(run.run_id) for run in runs]
-    if shape.output == "json":
-        return pages_as_json(pages, question, generated_at=now.astimezone(question.zone))
-    return "\n".join(_page(page, question, shape, site_models) for page in pages)
-
-
-def _page(page: JobPage, question: Question, shape: Shape, site_models: Sequence[GpuModel]) -> str:
-    return as_page(
-        page,
-        question.zone,
-        width=min(shape.width, _PAGE_WIDTH),
-        colour=shape.colour,
-        doubt=None if page.row.run is None else doubt_of(page.row.run.comment),
-        more_notes=_doubts([page.row], site_models),
-    )
-
-
-def _name_missing(question: Question, found: Sequence[UsageRow]) -> None:
-    """Say on stderr which of the jobs that were asked for are not among those found."""
-    runs = [row.run for row in found if row.run is not None]
-    if missing := not_found(question.jobs, runs):
-        click.echo(nothing_found(replace(question, jobs=missing)), err=True)
+    done = write_pages(config, reader, question, directory, now)
+    click.echo(f"{done.page_count} pages about {done.job_count} jobs: {directory / 'index.html'}", err=True)
+    return EXIT_OK if done.job_count else EXIT_NOTHING
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slurm_ofu.config.keys import CLUSTER_KEYS, FREE_SECTIONS, GPU_MODEL_KEYS, SECTIONS, Key
+from slurm_ofu.config.keys import CLUSTER_KEYS, FREE_SECTIONS, GPU_MODEL_KEYS, SECTIONS, Key, goal_problem
 from slurm_ofu.errors import ConfigError
 from slurm_ofu.values import (
     AccountingConfig,
@@ -201,8 +201,8 @@ def _clusters(body: Mapping[str, Any], default: SigningConfig, path: str) -> tup
 def _goals(body: Mapping[str, Any], path: str) -> Goals:
     """[goals]: partition → ratio; "*" is the default."""
     for name, value in body.items():
-        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1.1:
-            raise ConfigError(f"{path}: [goals] {name} = {value!r}: must be a ratio above 0 and up to 1.1")
+        if problem := goal_problem(name, value):
+            raise ConfigError(f"{path}: [goals] {name} = {value!r}: {problem}")
     named = {name: float(value) for name, value in body.items() if name != "*"}
     return Goals(default_ratio=float(body.get("*", Goals().default_ratio)), by_partition=named)
 

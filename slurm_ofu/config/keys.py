@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slurm_ofu.values import AUDIT_NAMES
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
@@ -82,8 +84,28 @@ def _one_of(*words: str) -> Callable[[str], str | None]:
 
 
 def _names(value: list[Any]) -> str | None:
-    good = all(isinstance(name, str) and name and "," not in name for name in value)
+    good = all(isinstance(name, str) and name == name.strip() != "" and "," not in name for name in value)
     return None if good else 'must be a list of names, as in ["alpha", "beta"]'
+
+
+def _audits(value: list[Any]) -> str | None:
+    unknown = next((name for name in value if name not in AUDIT_NAMES), None)
+    if unknown is None:
+        return None
+    from difflib import get_close_matches  # only a typo pays for it
+
+    near = get_close_matches(unknown, AUDIT_NAMES, n=1) if isinstance(unknown, str) else []
+    hint = f"did you mean {near[0]}?" if near else f"they are {', '.join(AUDIT_NAMES)}"
+    return f"{unknown!r} is no audit; {hint}"
+
+
+def goal_problem(partition: str, value: object) -> str | None:
+    """What is wrong with a line of [goals]."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or _ratio(value):
+        return "must be a ratio above 0 and up to 1.1"
+    if "," in partition or partition != partition.strip() or not partition:
+        return "must name a single partition"
+    return 'no partition has that name: write "*"' if partition.lower() == "default" else None
 
 
 def _threads(value: int) -> str | None:
@@ -210,10 +232,11 @@ SECTIONS: Mapping[str, Mapping[str, Key]] = {
             for name in (
                 *("idle_ratio", "unused_ratio", "idle_tail_ratio", "slow_ratio", "memory_bound_ratio"),
                 *("memory_bound_tensor_ratio", "non_tensor_ratio", "starved_ratio", "throttled_ratio"),
-                "goal_share_ratio",
+                *("goal_share_ratio", "judged_ratio"),
             )
         },
         "idle_tail_seconds": _seconds("findings.idle_tail_seconds"),
+        "short_seconds": _number("findings.short_seconds", _not_negative),
     },
     "audits": {
         "minimum_seconds": _number("audits.minimum_seconds", _not_negative),
@@ -243,7 +266,7 @@ SECTIONS: Mapping[str, Mapping[str, Key]] = {
         "reply_to": Key(field="mail.reply_to", kinds=(str,)),
         "domain": Key(field="mail.domain", kinds=(str,)),
         "admins": _list("mail.admins"),
-        "audits": _list("mail.audits"),
+        "audits": Key(field="mail.audits", kinds=(list,), check=_audits),
         "days_between": _number("mail.days_between", _positive),
         "again_days": _number("mail.again_days", _positive),
         "templates_dir": Key(field="mail.templates_dir", kinds=(str,), check=_directory_or_file),

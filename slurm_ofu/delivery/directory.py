@@ -1,7 +1,8 @@
 """``dir:///path``: records handed over as files in a directory, which a collector ingests.
 
 Who can write there can put figures into the accounting, so a directory that others can write to is
-refused. The same record has the same name every time: handing it over twice leaves one file.
+refused. The same record has the same name every time: handing it over twice leaves one file. Interim
+records of one run and node share one.
 """
 
 import os
@@ -39,10 +40,11 @@ class DirectoryDelivery:
 
 
 def file_name(record: NodeRecord, data: bytes) -> str:
-    """A name that says whose record it is, and is the same for the same bytes."""
+    """A name that says whose record it is, and is the same for the same bytes. An interim record takes the
+    place of the one before: a collector that cannot store them keeps one for each run and node."""
     key, digest = record.job.key, f"{len(data):x}-{zlib.crc32(data):08x}"
     whose = f"{key.job_id}.{key.restart_count}.{_word(record.node_name)}.{_word(key.cluster)}"
-    return f"{whose}.{digest}{SUFFIX}"
+    return f"{whose}.{'interim' if record.interim else digest}{SUFFIX}"
 
 
 def _word(name: str) -> str:

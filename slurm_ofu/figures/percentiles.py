@@ -24,7 +24,7 @@ def percent_band(run: UsageSums) -> int | None:
         return None
     if work_kind(run) == "non_tensor":
         return None
-    return min(HIGHEST_BAND, int(100 * tensor_ref / covered))
+    return int(min(HIGHEST_BAND, 100 * tensor_ref / covered))
 
 
 def percentile(run: UsageSums, others: Sequence[BandCount]) -> Percentile | None:

@@ -28,6 +28,9 @@ _COUNTS = (
     *("run_count", "non_tensor_run_count", "unmeasured_run_count"),
     *("running_run_count", "prorated_run_count"),
 )
+_OF_WHOLE_RUNS = (
+    *("gpu_count", "gpu_count_unknown_time", "peak_tensor_ref_seconds", "peak_covered_seconds"),
+)
 _LABELS = ("estimators", "reasons", "gpu_models")
 _GPU_FIELDS = {field.name for field in fields(GpuTotals)}
 _OF_A_GPU = tuple(name for name in (*_NUMERATORS, *_DENOMINATORS) if name in _GPU_FIELDS)
@@ -50,6 +53,21 @@ def pool_gpus(members: Iterable[GpuTotals]) -> UsageSums:
     """The sums over GPUs of one run: they swing together, so their errors add linearly."""
     sums = _pool(tuple(sums_of_gpu(gpu) for gpu in members), _in_step)
     return replace(sums, run_count=min(1, sums.run_count))  # of one run there is no more to count
+
+
+def part_in_time(run: UsageSums, ratio: float) -> UsageSums:
+    """The part of one run's sums in a part of its time, where nothing is known of when it did what: evenly.
+    The busiest five minutes are known of whole runs alone."""
+    names = (*_NUMERATORS, *_DENOMINATORS, "tensor_ref_variance", "tensor_ref_variance_per_degree")
+    parts: dict[str, Any] = {
+        name: None if (value := getattr(run, name)) is None else value * ratio
+        for name in names
+        if name not in _OF_WHOLE_RUNS
+    }
+    measured = run.covered_seconds > 0  # else even is exact
+    return replace(
+        run, **parts, peak_tensor_ref_seconds=None, peak_covered_seconds=0.0, prorated_run_count=int(measured)
+    )
 
 
 def sums_of_gpu(gpu: GpuTotals) -> UsageSums:

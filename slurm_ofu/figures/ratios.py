@@ -59,6 +59,18 @@ def gpu_figures(gpu: GpuTotals) -> Figures:
     return figures(sums_of_gpu(gpu))
 
 
+def ofu_ratio(sums: UsageSums) -> float | None:
+    """The OFU alone, for those that need it of very many runs."""
+    return _ratio(sums.tensor_ref_seconds, sums.ofu_covered_seconds)
+
+
+def relative_error_ratio(sums: UsageSums) -> float | None:
+    """One sigma of the OFU by the OFU; ``None`` where it is not known."""
+    if sums.tensor_ref_variance is None:
+        return None
+    return _ratio(math.sqrt(max(0.0, sums.tensor_ref_variance)), sums.tensor_ref_seconds)
+
+
 def _ratio(numerator: float | None, denominator: float | None) -> float | None:
     if numerator is None or denominator is None or denominator <= 0:
         return None

@@ -19,6 +19,11 @@ def t_quantile(degrees: float) -> float:
     return _newton(max(1.0, degrees))
 
 
+def upper_tail(t: float, degrees: float) -> float:
+    """The probability of a value above ``t`` (at least 0), with that many degrees of freedom."""
+    return _both_tails(t, degrees) / 2
+
+
 def _expansion(degrees: float) -> float:
     x = NORMAL_QUANTILE
     terms = (

@@ -1,8 +1,12 @@
 """What kind of work a run did, and what it lost against its partition's goal (metric.md 7)."""
 
+import math
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final, Literal
 
-from slurm_ofu.values import UsageSums
+from slurm_ofu.figures.bands import BAND_COUNT, band_of
+from slurm_ofu.values import GpuTotals, UsageSums
 
 WorkKind = Literal[
     "tensor",  # some of it on tensor cores
@@ -23,10 +27,35 @@ def work_kind(run: UsageSums) -> WorkKind:
         return "unmeasured"
     if run.non_tensor_covered_seconds < LEAST_JUDGED_RATIO * run.ofu_covered_seconds:
         return "unknown"
-    busy_seconds = run.non_tensor_covered_seconds - (run.idle_seconds or 0.0)
-    if busy_seconds <= 0:
-        return "idle"
-    return "non_tensor" if (run.non_tensor_seconds or 0.0) > busy_seconds / 2 else "tensor"
+    # Idle minutes may be known by utilisation alone, where SM activity is not: then they say nothing
+    # against the minutes that were seen busy without tensor work.
+    busy_seconds = max(0.0, run.non_tensor_covered_seconds - (run.idle_seconds or 0.0))
+    if (run.non_tensor_seconds or 0.0) > busy_seconds / 2:
+        return "non_tensor"
+    return "tensor" if busy_seconds > 0 else "idle"
+
+
+def with_counts(run: UsageSums) -> UsageSums:
+    """The sums of one run with its place among the counts of runs: its band of OFU, or why it is in none."""
+    kind = work_kind(run)
+    if kind == "unmeasured" or run.tensor_ref_seconds is None:
+        return replace(run, unmeasured_run_count=1, band_run_counts=())
+    if kind == "non_tensor":
+        return replace(run, non_tensor_run_count=1, band_run_counts=())
+    band = band_of(run.tensor_ref_seconds / run.ofu_covered_seconds)
+    return replace(run, band_run_counts=tuple(int(at == band) for at in range(BAND_COUNT)))
+
+
+def with_lost(run: UsageSums, gpus: Iterable[GpuTotals], goal_ratio: float) -> UsageSums:
+    """The sums of one run with what its GPUs lost; those of which nothing was measured lose nothing."""
+    if work_kind(run) not in RANKED:
+        return replace(run, lost_seconds=None, ranked_seconds=0.0)
+    lost = math.fsum(
+        lost_seconds(gpu.covered_seconds, gpu.tensor_ref_seconds, goal_ratio)
+        for gpu in gpus
+        if gpu.reason != "suspect" and gpu.tensor_ref_seconds is not None
+    )
+    return replace(run, lost_seconds=lost, ranked_seconds=run.ofu_covered_seconds)
 
 
 def lost_seconds(covered_seconds: float, tensor_ref_seconds: float, goal_ratio: float) -> float:

@@ -13,6 +13,8 @@ TIMED_OUT = 124  # as timeout(1) exits
 SYSTEMD = Path("/run/systemd/system")
 #: Names that the epilog reads: it never kills a process that only delivers.
 SAMPLING, DELIVERING = "ofu-sampler", "ofu-deliver"
+#: How the process of an interim record ends: handed on, or there was none; not this time; never.
+DONE, NOT_NOW, NEVER = 0, 1, 2
 
 
 def options_of(arguments: Sequence[str] | None) -> dict[str, str]:

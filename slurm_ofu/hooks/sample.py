@@ -31,6 +31,7 @@ from slurm_ofu.hooks.process import (
     rename,
     step_back,
 )
+from slurm_ofu.hooks.publishing import Publishing
 from slurm_ofu.integrals.gpu_fold import GpuFold
 from slurm_ofu.protocols import CounterSource
 from slurm_ofu.records.codec import encode
@@ -64,6 +65,7 @@ class Run:
     clock: HostClock
     prolog: HookFacts
     job: Job
+    publishing: Publishing
     scope: OwnScope | None = None
     gpus: list[GpuState] = field(default_factory=list)
     folds: dict[int, tuple[DeviceIdentity, GpuFold]] = field(default_factory=dict)
@@ -115,7 +117,8 @@ class Run:
         self.save()
 
     def save(self) -> None:
-        """Write a checkpoint; a full disk is reported once and costs nothing but the checkpoint."""
+        """Write a checkpoint, of which an interim record may be made; a full disk is reported once and costs
+        nothing but those."""
         try:
             self.spool.write_checkpoint(self.tag, encode_checkpoint(self.checkpoint()))
             self.save_failed = False
@@ -123,6 +126,8 @@ class Run:
             if not self.save_failed:
                 say(f"job {self.job.key.job_id}: no checkpoint: {error}", bad=True)
             self.save_failed = True
+            return
+        self.publishing.look(self.clock.boottime_ns())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -154,12 +159,14 @@ def sample(spool: Spool, tag: str, config_path: str, clock: HostClock) -> None:
     with spool.hold(tag) as alone:
         if not alone:
             raise StateError("somebody else works on this run")
-        run = Run(tag, spool, config, clock, prolog, job)
+        publishing = Publishing.of(tag, spool, config, clock.boottime_ns())
+        run = Run(tag, spool, config, clock, prolog, job, publishing)
         comment = prolog.environment.get("SLURM_JOB_COMMENT")
         if config.sampler.allow_opt_out and asks_not_to_be_profiled(comment):
             _stand_by(run)
         else:
             _sample_gpus(run)
+        publishing.stop()
         if clock.stopped_by == signal.SIGUSR1 or spool.has_ended(tag):
             _finish(run)
         else:
@@ -171,11 +178,29 @@ def _stand_by(run: Run) -> None:
     lives is known to hold its GPUs: others that share them have only their part."""
     run.no_source = "none: the job asked not to be profiled"
     run.gpus = _unread(run)
+    _wait_for_the_end(run)
+
+
+def _wait_for_the_end(run: Run) -> None:
+    """With nothing to sample: keep saying why."""
     if run.spool.has_ended(run.tag):
         return
     run.settle()
-    while not run.clock.wait_until(run.clock.boottime_ns() + STAND_BY_NS):
+    while not run.clock.wait_until(_next_word_ns(run)):
         run.save()
+
+
+def _without_samples(run: Run) -> None:
+    """No GPU of the run can be sampled. The process stays where that is told while the run goes on."""
+    if run.publishing.next_ns is None:
+        run.save()
+    else:
+        _wait_for_the_end(run)
+
+
+def _next_word_ns(run: Run) -> int:
+    now_ns, due_ns = run.clock.boottime_ns(), run.publishing.next_ns
+    return now_ns + STAND_BY_NS if due_ns is None else min(now_ns + STAND_BY_NS, max(now_ns, due_ns))
 
 
 def _unread(run: Run) -> list[GpuState]:
@@ -203,18 +228,18 @@ def _sample_gpus(run: Run) -> None:
         say(f"job {run.job.key.job_id}: no counters: {error}", bad=True)
         run.no_source = " ".join(f"none: {error}".split())[:WHY_LIMIT]
         run.gpus = [GpuState(position=position, reason="no_source") for position in run.job.gpu_positions]
-        run.save()
+        _without_samples(run)
         return
     try:
         _assign(run, source)
         if run.folds and not run.spool.has_ended(run.tag):
             run.sampler = _sampler(run, source)
             run.sampler.run()
-        else:
-            run.save()
     finally:
         source.close()
         close_device_files()
+    if run.sampler is None:
+        _without_samples(run)
 
 
 def _assigned(run: Run, source: CounterSource) -> tuple[Assignment, ...]:

@@ -9,12 +9,12 @@ from array import array
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from slurm_ofu.integrals.cycles import CycleCounter
 from slurm_ofu.integrals.intervals import sampled_interval
 from slurm_ofu.integrals.minutes import Minutes, minutes_of
-from slurm_ofu.integrals.series import BucketLine, Peak, QuarterSeries, Series
+from slurm_ofu.integrals.series import BucketLine, JudgedQuarter, Peak, QuarterSeries, Series
 from slurm_ofu.integrals.side import MeanSum, SideSums
 from slurm_ofu.values import Interval, Reading, Reason, Sample
 
@@ -80,7 +80,7 @@ class GpuFold:
     def _judge(self, reading: Reading) -> None:
         """By the minute. A standstill is laid into the quarter hour in which it was judged."""
         before = self.minutes.standstill_seconds
-        self.minutes.add(reading, self.side)
+        self.minutes.add(reading, self.side, self.wall_offset_ns)
         seconds = self.minutes.standstill_seconds - before
         if seconds > 0 and reading.since_ns is not None:
             for series in (self.sampled, self.cycles):
@@ -154,19 +154,21 @@ _NEWER = (
     *("both_seconds", "both_counted_megacycles", "both_sampled_megacycles"),
     "pending_counted_megacycles",
 )
-_SUMS = tuple(field.name for field in fields(QuarterSeries))
+_Quarter = TypeVar("_Quarter", QuarterSeries, JudgedQuarter)
 
 
-def _columns(quarters: dict[int, QuarterSeries]) -> dict[str, Any]:
+def _columns(quarters: dict[int, Any]) -> dict[str, Any]:
     """The quarter hours of a long run as columns: half the cost of a row for each."""
     rows = quarters.values()
-    return {"quarter": [*quarters], **{name: _packed(getattr(row, name) for row in rows) for name in _SUMS}}
+    names = next(iter(rows)).__slots__ if quarters else ()
+    return {"quarter": [*quarters], **{name: _packed(getattr(row, name) for row in rows) for name in names}}
 
 
-def _quarters(columns: dict[str, Any]) -> dict[int, QuarterSeries]:
-    known = [_unpacked(columns[name]) for name in _SUMS if name in columns]  # the last is newer
+def _quarters(kind: type[_Quarter], columns: dict[str, Any]) -> dict[int, _Quarter]:
+    names = [field.name for field in fields(kind)]
+    known = [_unpacked(columns[name]) for name in names if name in columns]  # the last may be newer
     rows = zip(columns["quarter"], *known, strict=True)
-    return {quarter: QuarterSeries(*sums) for quarter, *sums in rows}
+    return {quarter: kind(*sums) for quarter, *sums in rows}
 
 
 def _packed(numbers: Iterable[float]) -> str:
@@ -183,7 +185,9 @@ def _series(state: dict[str, Any]) -> Series:
     line.megacycles = _unpacked(state["line"]["megacycles"])
     line.covered_seconds = _unpacked(state["line"]["covered_seconds"])
     peak = _peak(state["peak"]) if "peak" in state else Peak()  # earlier versions had none
-    return Series(**{**state, "line": line, "quarters": _quarters(state["quarters"]), "peak": peak})
+    return Series(
+        **{**state, "line": line, "quarters": _quarters(QuarterSeries, state["quarters"]), "peak": peak}
+    )
 
 
 def _peak(state: dict[str, Any]) -> Peak:
@@ -192,8 +196,11 @@ def _peak(state: dict[str, Any]) -> Peak:
 
 
 def _minutes(state: dict[str, Any]) -> Minutes:
-    """Earlier versions had none: then nothing was judged."""
-    return minutes_of(state["minutes"]) if "minutes" in state else Minutes()
+    """Earlier versions had none: then nothing was judged. Later ones kept no quarter hours of it."""
+    if "minutes" not in state:
+        return Minutes()
+    quarters = state["minutes"].get("quarters", {"quarter": []})
+    return minutes_of({**state["minutes"], "quarters": _quarters(JudgedQuarter, quarters)})
 
 
 def _side(state: dict[str, Any]) -> SideSums:

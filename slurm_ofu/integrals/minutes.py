@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from slurm_ofu.integrals.series import MINUTE_NS, spread
+from slurm_ofu.integrals.series import MINUTE_NS, QUARTER_NS, JudgedQuarter, spread
 from slurm_ofu.integrals.side import MeanSum, SideSums
 from slurm_ofu.values import Reading
 
@@ -61,9 +61,12 @@ class Minutes:
     # What the side figures were at the latest reading with tensor activity.
     utilisation_before: MeanSum = field(default_factory=MeanSum)
     power_before: MeanSum = field(default_factory=MeanSum)
+    wall_offset_ns: int = 0  # wall clock minus boottime, for the quarters' labels
+    quarters: dict[int, JudgedQuarter] = field(default_factory=dict)  # epoch // 900 s → sums
 
-    def add(self, reading: Reading, side: SideSums) -> None:
+    def add(self, reading: Reading, side: SideSums, wall_offset_ns: int = 0) -> None:
         """Lay a reading over its minutes; ``side`` has counted it already."""
+        self.wall_offset_ns = wall_offset_ns
         if self.start_ns is None:
             self.start_ns = _origin_ns(reading)
         tensor = reading.tensor_active_ratio
@@ -91,6 +94,7 @@ class Minutes:
         ``None``: later than anybody looked."""
         whole = copy(self)
         whole.standstill = copy(self.standstill)
+        whole.quarters = {quarter: copy(sums) for quarter, sums in self.quarters.items()}
         if self.covered_until_ns is not None and self.start_ns is not None:
             begin_ns = self.start_ns + self.index * MINUTE_NS
             whole._judge((self.covered_until_ns - begin_ns) / 1e9)
@@ -126,11 +130,32 @@ class Minutes:
             self._not_judged()
         else:
             quiet = _is_quiet(sm_active, utilisation)
-            self._judged(covered, idle=quiet and tensor <= NO_TENSOR_WORK_RATIO)
+            idle = quiet and tensor <= NO_TENSOR_WORK_RATIO
+            self._judged(covered, idle=idle)
+            non_tensor = sm_active is not None and not quiet and tensor < NON_TENSOR_RATIO
             if sm_active is not None:
                 self.sm_judged_seconds += covered
-                if not quiet and tensor < NON_TENSOR_RATIO:
-                    self.non_tensor_seconds += covered
+            if non_tensor:
+                self.non_tensor_seconds += covered
+            self._lay_into_quarters(
+                length,
+                JudgedQuarter(
+                    judged_seconds=covered,
+                    idle_seconds=covered if idle else 0.0,
+                    sm_judged_seconds=0.0 if sm_active is None else covered,
+                    non_tensor_seconds=covered if non_tensor else 0.0,
+                ),
+            )
+
+    def _lay_into_quarters(self, length: float, judged: JudgedQuarter) -> None:
+        """A minute that two quarter hours share is shared out by time."""
+        begin_ns = (self.start_ns or 0) + self.index * MINUTE_NS + self.wall_offset_ns
+        for quarter, share in spread(begin_ns, begin_ns + max(1, round(length * 1e9)), QUARTER_NS):
+            sums = self.quarters.setdefault(quarter, JudgedQuarter())
+            sums.judged_seconds += share * judged.judged_seconds
+            sums.idle_seconds += share * judged.idle_seconds
+            sums.sm_judged_seconds += share * judged.sm_judged_seconds
+            sums.non_tensor_seconds += share * judged.non_tensor_seconds
 
     def _judged(self, covered: float, *, idle: bool) -> None:
         self.judged_seconds += covered

@@ -106,6 +106,16 @@ class QuarterSeries:
 
 
 @dataclass(slots=True)
+class JudgedQuarter:
+    """What was judged by the minute of one GPU inside one UTC quarter hour; see Minutes."""
+
+    judged_seconds: float = 0.0
+    idle_seconds: float = 0.0
+    sm_judged_seconds: float = 0.0
+    non_tensor_seconds: float = 0.0
+
+
+@dataclass(slots=True)
 class Series:
     """Everything one estimator says about one GPU, as sums."""
 

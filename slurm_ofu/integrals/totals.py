@@ -4,16 +4,15 @@ Until here everything is in active megacycles; here the reference clock turns th
 ``tensor_ref_seconds``: seconds at the reference clock with every tensor pipe active.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from slurm_ofu.figures.student import NORMAL_QUANTILE, t_quantile
 from slurm_ofu.integrals.cycles import counter_scale
 from slurm_ofu.integrals.gpu_fold import GpuFold
-from slurm_ofu.integrals.series import BucketLine, QuarterSeries, Series
+from slurm_ofu.integrals.series import BucketLine, Series
 from slurm_ofu.integrals.standstill import counters_stand_still, standstill_seconds
-from slurm_ofu.values import Estimator, GpuModel, GpuTotals, QuarterSums, Reason, Timeline
+from slurm_ofu.values import Estimator, GpuModel, GpuTotals, Reason, Timeline
 
 #: From here on the two estimators are long enough to be held against each other.
 CROSS_CHECK_SECONDS = 60.0
@@ -305,7 +304,7 @@ def _reason(
     *,
     died: bool,
 ) -> Reason:
-    if choice is not None and _is_suspect(fold, sm_count, choice, model):
+    if choice is not None and is_suspect(fold, sm_count, choice, model):
         return "suspect"  # whatever else is the matter: what was measured cannot be believed
     if died:
         return "sampler_died"
@@ -320,78 +319,10 @@ def _reason(
     return "ok" if choice.series.covered_seconds >= 2 * rules.interval_seconds else "short"
 
 
-def _is_suspect(fold: GpuFold, sm_count: int | None, choice: Choice, model: GpuModel | None) -> bool:
+def is_suspect(fold: GpuFold, sm_count: int | None, choice: Choice, model: GpuModel | None) -> bool:
     """Counters that stand still under work, or more tensor cycles than the clock has."""
     if counters_stand_still(fold, sm_count):
         return True
     if model is None or model.max_clock_mhz is None:
         return False
     return _mean_mhz(choice) > model.max_clock_mhz * (1 + CLOCK_TOLERANCE)
-
-
-def quarter_sums(
-    folds: Sequence[tuple[GpuFold | None, Allocation]],
-    model: GpuModel | None,
-    gpu_model: str | None,
-    refresh_seconds: float,
-    allocated: dict[int, float],
-) -> tuple[QuarterSums, ...]:
-    """Sums per UTC quarter hour over the GPUs of one model on one node; a suspect one was not measured.
-
-    ``allocated``: quarter (epoch // 900) → allocated seconds of one GPU in it.
-    """
-    shared = [
-        (choice, given.weight, standstill_seconds(fold, given.sm_count) > 0)
-        for fold, given in folds
-        if fold is not None
-        and (choice := choose(fold, model, given.sm_count, refresh_seconds)) is not None
-        and not _is_suspect(fold, given.sm_count, choice, model)
-    ]
-    quarters = set(allocated).union(*(choice.series.quarters for choice, *_ in shared))
-    parts = sum(given.weight for _, given in folds)
-    reference_mhz = model.reference_clock_mhz if model else None
-    return tuple(
-        _quarter(quarter, shared, gpu_model, reference_mhz, allocated.get(quarter, 0.0) * parts)
-        for quarter in sorted(quarters)
-    )
-
-
-def _quarter(
-    quarter: int,
-    shared: Sequence[tuple[Choice, float, bool]],
-    gpu_model: str | None,
-    reference_mhz: float | None,
-    allocated_seconds: float,
-) -> QuarterSums:
-    here = [
-        (choice, choice.series.quarters[quarter], weight, still)
-        for choice, weight, still in shared
-        if quarter in choice.series.quarters
-    ]
-    tensor_ref = tensor_ref_error = None
-    if reference_mhz is not None and here:
-        tensor_ref = (
-            sum(sums.tensor_megacycles / choice.scale * weight for choice, sums, weight, _ in here)
-            / reference_mhz
-        )
-        sigmas = (_quarter_sigma(choice, sums.variance) * weight for choice, sums, weight, _ in here)
-        tensor_ref_error = sum(sigmas) / reference_mhz
-    covered_seconds = sum(_measured_seconds(sums, still=still) * weight for _, sums, weight, still in here)
-    return QuarterSums(
-        gpu_model=gpu_model,
-        start_epoch_s=quarter * 900,
-        allocated_seconds=max(allocated_seconds, covered_seconds),  # as for the whole run
-        covered_seconds=covered_seconds,
-        tensor_active_seconds=sum(sums.tensor_active_seconds * weight for _, sums, weight, _ in here),
-        tensor_ref_seconds=tensor_ref,
-        tensor_ref_error_seconds=tensor_ref_error,
-    )
-
-
-def _measured_seconds(sums: QuarterSeries, *, still: bool) -> float:
-    """As for the whole run: minutes in which the counters stood still under work were not measured."""
-    return max(0.0, sums.covered_seconds - sums.standstill_seconds) if still else sums.covered_seconds
-
-
-def _quarter_sigma(choice: Choice, variance: float) -> float:
-    return choice.sigma_megacycles if choice.estimator == "cycles" else variance**0.5

@@ -18,6 +18,8 @@ from slurm_ofu.errors import RecordError, RecordTooNew
 from slurm_ofu.values import NodeRecord, QuarterSums, Timeline
 
 FORMAT = 1
+#: Of a run that goes on: a version that knows no such records must not take it for a finished run.
+INTERIM_FORMAT = 2
 SIZE_LIMIT = 4 * 1024 * 1024  # bytes of JSON: more is no record
 _RATIO_UNIT = 10_000  # a time-line's OFU in 1/10,000
 _MILLI = 1000
@@ -25,7 +27,7 @@ _MILLI = 1000
 
 def encode(record: NodeRecord) -> bytes:
     """The bytes that travel."""
-    table = {"format": FORMAT, "record": _plain(record)}
+    table = {"format": _format(record), "record": _plain(record)}
     text = json.dumps(table, separators=(",", ":"), allow_nan=False)
     return zlib.compress(text.encode(), 9)
 
@@ -36,14 +38,22 @@ def decode(data: bytes) -> NodeRecord:
         table = json.loads(_unpacked(data))
         if not isinstance(table, dict) or type(table.get("format")) is not int:
             raise RecordError("not a record: no format number")
-        if table["format"] != FORMAT:
-            kind = RecordTooNew if table["format"] > FORMAT else RecordError
-            raise kind(f"record format {table['format']} is not known here (this version reads {FORMAT})")
+        if table["format"] not in (FORMAT, INTERIM_FORMAT):
+            kind = RecordTooNew if table["format"] > INTERIM_FORMAT else RecordError
+            raise kind(
+                f"record format {table['format']} is not known here (this version reads {INTERIM_FORMAT})"
+            )
         record = _value(NodeRecord, table.get("record"), "record")
+        if table["format"] != _format(record):
+            raise RecordError(f"record: format {table['format']} and interim = {record.interim} do not agree")
     except (zlib.error, ValueError, RecursionError, OverflowError) as error:
         raise RecordError(f"not a record: {error}") from error
     assert isinstance(record, NodeRecord)
     return record
+
+
+def _format(record: NodeRecord) -> int:
+    return INTERIM_FORMAT if record.interim else FORMAT
 
 
 def _unpacked(data: bytes) -> bytes:
@@ -95,7 +105,7 @@ def _plain_quarters(rows: tuple[QuarterSums, ...]) -> dict[str, list[Any]]:
     return {
         "gpu_model": [row.gpu_model for row in rows],
         "quarter": _steps([row.start_epoch_s // 900 for row in rows]),
-        **{name: [_milli(getattr(row, name)) for row in rows] for name in _QUARTER_SECONDS},
+        **{name: [_milli(getattr(row, name)) for row in rows] for name in _known_seconds(rows)},
     }
 
 
@@ -115,6 +125,15 @@ _QUARTER_SECONDS = (
     "tensor_ref_seconds",
     "tensor_ref_error_seconds",
 )
+# What earlier versions neither wrote nor read.
+_NEWER_QUARTER_SECONDS = (
+    *("idle_seconds", "idle_covered_seconds", "non_tensor_seconds", "non_tensor_covered_seconds"),
+)
+
+
+def _known_seconds(rows: tuple[QuarterSums, ...]) -> tuple[str, ...]:
+    newer = (name for name in _NEWER_QUARTER_SECONDS if any(getattr(row, name) is not None for row in rows))
+    return (*_QUARTER_SECONDS, *newer)
 
 
 # --------------------------------------------------------------- back again, checked
@@ -210,7 +229,8 @@ def _timeline(value: Any, where: str) -> Timeline:
 def _quarters(value: dict[str, Any], where: str) -> tuple[QuarterSums, ...]:
     steps = [_value(int, item, where) for item in _numbers(value.get("quarter"), where)]
     quarters = list(accumulate(steps))
-    columns = {name: _numbers(value.get(name), where, len(quarters)) for name in _QUARTER_SECONDS}
+    names = (*_QUARTER_SECONDS, *(name for name in _NEWER_QUARTER_SECONDS if name in value))
+    columns = {name: _numbers(value.get(name), where, len(quarters)) for name in names}
     models = _checked(value.get("gpu_model"), isinstance(value.get("gpu_model"), list), where)
     _checked(models, len(models) == len(quarters), where)
     return tuple(

@@ -3,19 +3,30 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any
 
 from slurm_ofu.figures import figures, gpu_figures, pool, pooled_timeline
 from slurm_ofu.reports.fields import claim_values, figure_values, row_values, safe, unit_of
+from slurm_ofu.reports.json_findings import finding_values, percentile_values
 from slurm_ofu.reports.page_minutes import least_tail_seconds
 from slurm_ofu.reports.page_timeline import believed_timelines
 from slurm_ofu.reports.question import Question
 from slurm_ofu.reports.run_words import sums_of
-from slurm_ofu.values import GpuRow, GpuTotals, GroupBy, JobPage, NodeRow, SamplerHealth, UsageRow
+from slurm_ofu.values import (
+    Finding,
+    GpuRow,
+    GpuTotals,
+    GroupBy,
+    JobPage,
+    NodeRow,
+    SamplerHealth,
+    UsageRow,
+    UsageSums,
+)
 
 #: Grows when a field is removed or changes its meaning; new fields do not count.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 TIMELINE_BUCKETS = 128
 _GPU_FIELDS = tuple(field.name for field in fields(GpuTotals) if field.name != "timeline")
 _NODE_FIELDS = tuple(field.name for field in fields(NodeRow) if field.name != "health")
@@ -23,27 +34,54 @@ _HEALTH_FIELDS = tuple(field.name for field in fields(SamplerHealth))
 _NOT_OF_A_GPU = ("run_count", "gpu_count", "gpu_count_unknown_time", "reasons")
 
 
-def as_json(rows: Sequence[UsageRow], question: Question, *, generated_at: datetime) -> str:
-    """Rows and their pooled total (``null`` where there are no rows)."""
-    return _document([_row(row, question.by) for row in rows], rows, question, generated_at)
+def as_json(
+    rows: Sequence[UsageRow],
+    question: Question,
+    *,
+    generated_at: datetime,
+    total: UsageSums | None = None,
+    worst: Sequence[UsageRow] | None = None,
+) -> str:
+    """Rows and their total: ``total``, or where that is not said they pooled (``null`` where there are no
+    rows); ``worst``: runs to list besides."""
+    shown = [_row(row, question.by) for row in rows]
+    besides = {} if worst is None else {"worst": [_row(row, "job") for row in worst]}
+    if total is None and rows:
+        total = pool(sums_of(row) for row in rows)
+    return _document(shown, total, question, generated_at, besides)
 
 
-def pages_as_json(pages: Sequence[JobPage], question: Question, *, generated_at: datetime) -> str:
-    """The same document with ``idle_tail_seconds``, ``nodes``, ``gpus`` and ``timeline`` in each row."""
-    return _document([_page(page) for page in pages], [page.row for page in pages], question, generated_at)
+def pages_as_json(
+    pages: Sequence[JobPage],
+    question: Question,
+    *,
+    generated_at: datetime,
+    findings: Sequence[Sequence[Finding]] = (),
+) -> str:
+    """The same document with ``percentile``, ``findings``, ``idle_tail_seconds``, ``nodes``, ``gpus`` and
+    ``timeline`` in each row. ``findings``: those of each page."""
+    total = pool(sums_of(page.row) for page in pages) if pages else None
+    found = findings or [()] * len(pages)
+    shown = [_page(page, its, question.zone) for page, its in zip(pages, found, strict=True)]
+    return _document(shown, total, question, generated_at, {})
 
 
 def _document(
-    shown: list[dict[str, Any]], rows: Sequence[UsageRow], question: Question, generated_at: datetime
+    shown: list[dict[str, Any]],
+    total: UsageSums | None,
+    question: Question,
+    generated_at: datetime,
+    besides: Mapping[str, list[dict[str, Any]]],
 ) -> str:
-    total = figure_values(figures(pool(sums_of(row) for row in rows))) if rows else None
+    names = _names(shown) | _names(besides)
     document = {
         "schema_version": SCHEMA_VERSION,
         "generated_at": generated_at.isoformat(timespec="seconds"),
         "query": _query(question),
-        "units": {name: unit for name in sorted(_names(shown)) if (unit := unit_of(name)) is not None},
+        "units": {name: unit for name in sorted(names) if (unit := unit_of(name)) is not None},
         "rows": shown,
-        "total": total,
+        "total": None if total is None else figure_values(figures(total)),
+        **besides,
     }
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
@@ -58,6 +96,10 @@ def _query(question: Question) -> dict[str, Any]:
         "partitions": [safe(name) for name in selection.partitions],
         "accounts": [safe(name) for name in selection.accounts],
         "clusters": [safe(name) for name in selection.clusters],
+        "qos": [safe(name) for name in selection.qos],
+        "job_names": [safe(name) for name in selection.job_names],
+        "node_names": [safe(name) for name in selection.node_names],
+        "states": [safe(name) for name in selection.states],
         "job_ids": list(selection.job_ids),
         "array_tasks": [f"{array}_{task}" for array, task in selection.array_tasks],
         "het_components": [f"{leader}+{offset}" for leader, offset in selection.het_components],
@@ -69,9 +111,11 @@ def _row(row: UsageRow, by: GroupBy) -> dict[str, Any]:
     return values if by != "job" else {**values, "claim": claim_values(row)}
 
 
-def _page(page: JobPage) -> dict[str, Any]:
+def _page(page: JobPage, found: Sequence[Finding], zone: tzinfo) -> dict[str, Any]:
     return {
         **_row(page.row, "job"),
+        "percentile": percentile_values(page.percentile),
+        "findings": finding_values(found, page, zone),
         "idle_tail_seconds": safe(least_tail_seconds(page)),
         "nodes": [_node(node) for node in page.nodes],
         "gpus": [_gpu(gpu) for gpu in page.gpus],

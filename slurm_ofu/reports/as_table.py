@@ -1,18 +1,30 @@
 """Many runs or groups, one line each, and what they add up to."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from slurm_ofu.figures import figures, pool
+from slurm_ofu.reports.figure_columns import (
+    GROUP_FIGURES,
+    RUN_FIGURES,
+    WORST_FIGURES,
+    FigureColumn,
+    cells,
+    legends,
+    that_are_known,
+)
 from slurm_ofu.reports.free_text import shortened, wrapped
 from slurm_ofu.reports.grid import Column, Line, as_grid
 from slurm_ofu.reports.notes import as_notes, explanations, style
 from slurm_ofu.reports.question import Question, headline
-from slurm_ofu.reports.run_words import display_job_id, final_state, sums_of
-from slurm_ofu.reports.wording import NOT_MEASURED, count, hours, idle_in_part, name, ofu, percent
-from slurm_ofu.values import Figures, RunRow, UsageRow
+from slurm_ofu.reports.run_words import display_job_id, shown_state, sums_of
+from slurm_ofu.reports.spans import hours_for_people
+from slurm_ofu.reports.wording import name
+from slurm_ofu.values import Figures, GroupBy, RunRow, UsageRow, UsageSums
 
 _LONGEST_NAME = 20  # cells of a job's name: a long one would need more room than there is
+_TITLES: dict[GroupBy, str] = {"qos": "QOS", "gpu-model": "GPU model", "job-name": "Job name"}
+_WITHOUT_RUNS = "hours in which nothing ran are left out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,19 +32,7 @@ class _Name:
     """A leading column: what a line is about."""
 
     column: Column
-    of: Callable[[UsageRow, Figures], str]
-
-
-_IDLE = Column(title="Idle", right=True, give_way=3)
-_FIGURES = (
-    Column(title="GPUs", right=True),
-    Column(title="GPU-h", right=True),
-    _IDLE,
-    Column(title="Tensor", right=True, give_way=1),
-    Column(title="Clock", right=True, give_way=1),
-    Column(title="Coverage", right=True),
-    Column(title="OFU"),
-)
+    of: Callable[[UsageRow], str]
 
 
 def as_table(
@@ -42,53 +42,64 @@ def as_table(
     width: int,
     colour: bool,
     header: bool = True,
+    total: UsageSums | None = None,
+    worst: Sequence[UsageRow] = (),
     more_notes: Sequence[str] = (),
 ) -> str:
-    """The whole report: headline, a line per row, the pooled total, and notes on what needs one."""
-    if not rows:
+    """The whole report: headline, a line per row, the total, the worst runs, and notes on what needs one.
+
+    ``total``: what the rows add up to, where that is not they pooled: groups that share runs.
+    """
+    kept = [row for row in rows if question.by != "hour" or row.sums.run_count > 0]
+    if not kept:
         return ""
-    names = _run_names(rows) if question.by == "job" else _group_names(question)
-    sums = [sums_of(row) for row in rows]
-    shown = [figures(its) for its in sums]
+    names = _run_names(kept) if question.by == "job" else _group_names(kept, question.by)
+    shown = [figures(sums_of(row)) for row in kept]
+    whole = figures(pool(map(sums_of, kept)) if total is None else total)
+    columns = that_are_known(RUN_FIGURES if question.by == "job" else GROUP_FIGURES, [*shown, whole])
     lines = [
-        _line(tuple(leading.of(row, its) for leading in names), its)
-        for row, its in zip(rows, shown, strict=True)
+        _line(tuple(leading.of(row) for leading in names), its, columns)
+        for row, its in zip(kept, shown, strict=True)
     ]
-    if len(rows) > 1:
-        shown.append(figures(pool(sums)))
-        lines.append(_line(_total_names(names, shown[-1], question), shown[-1], total=True))
-    columns = [*(leading.column for leading in names), *_FIGURES]
-    if all(its.idle_gpu_hours is None for its in shown):
-        lines = [_without(line, columns.index(_IDLE)) for line in lines]
-        columns.remove(_IDLE)
-    grid = as_grid(columns, lines, width=width, colour=colour, header=header)
+    if len(kept) > 1:
+        lines.append(_line(("TOTAL", *("" for _ in names[1:])), whole, columns, total=True))
+    titles = [*(leading.column for leading in names), *(column.column for column in columns)]
+    grid = as_grid(titles, lines, width=width, colour=colour, header=header)
     if not header:
         return grid
     title = "".join(line + "\n" for line in wrapped(headline(question), width))
-    notes = [*explanations(shown, total=shown[-1]), *more_notes]
-    return f"{title}\n{grid}{as_notes(notes, width=width)}"
+    notes = [
+        *explanations(shown if len(kept) == 1 else [*shown, whole], total=whole),
+        *(legends(columns, whole) if question.by != "job" else []),
+        *([_WITHOUT_RUNS] if len(kept) < len(rows) else []),
+        *more_notes,
+    ]
+    return f"{title}\n{grid}{_worst(worst, width, colour)}{as_notes(notes, width=width)}"
 
 
-def _line(names: tuple[str, ...], its: Figures, *, total: bool = False) -> Line:
-    cells = (
-        count(its.gpu_count),
-        hours(its.gpu_hours),
-        _idle(its),
-        percent(its.tpa_mean_ratio, absent=NOT_MEASURED),
-        percent(its.active_clock_ratio, absent=NOT_MEASURED),
-        percent(its.coverage_ratio),
-        ofu(its),
+def _line(
+    names: tuple[str, ...], its: Figures, columns: Sequence[FigureColumn], *, total: bool = False
+) -> Line:
+    return Line(cells=names + cells(columns, its), style=style(its), total=total)
+
+
+def _worst(rows: Sequence[UsageRow], width: int, colour: bool) -> str:
+    if not rows:
+        return ""
+    named = any(row.run is not None and row.run.job_name is not None for row in rows)
+    job_name = _run_name("Name", lambda run: run.job_name, longest=_LONGEST_NAME, give_way=2)
+    names = (
+        _Name(column=Column(title="JobID"), of=_job_id),
+        *([job_name] if named else []),
+        _run_name("User", lambda run: run.user, shrinks=True),
+        _run_name("Partition", lambda run: run.partition, shrinks=True, give_way=3),
     )
-    return Line(cells=names + cells, style=style(its), total=total)
-
-
-def _idle(its: Figures) -> str:
-    """At least so much, where more was measured than judged."""
-    return ("≥" if idle_in_part(its) else "") + hours(its.idle_gpu_hours, absent=NOT_MEASURED)
-
-
-def _without(line: Line, number: int) -> Line:
-    return replace(line, cells=(*line.cells[:number], *line.cells[number + 1 :]))
+    titles = [*(leading.column for leading in names), *(column.column for column in WORST_FIGURES)]
+    lines = [
+        _line(tuple(leading.of(row) for leading in names), figures(sums_of(row)), WORST_FIGURES)
+        for row in rows
+    ]
+    return f"\nMost lost GPU-hours\n{as_grid(titles, lines, width=width, colour=colour)}"
 
 
 def _run_names(rows: Sequence[UsageRow]) -> tuple[_Name, ...]:
@@ -107,12 +118,12 @@ def _run_names(rows: Sequence[UsageRow]) -> tuple[_Name, ...]:
     names.append(_run_name("User", lambda run: run.user, shrinks=True))
     names.append(_run_name("Account", lambda run: run.account, shrinks=True, give_way=4))
     names.append(_run_name("Partition", lambda run: run.partition, shrinks=True, give_way=2))
-    if any(final_state(run) is not None for run in runs):
-        names.append(_run_name("State", final_state, longest=_LONGEST_NAME, give_way=5))
+    if any(shown_state(run) is not None for run in runs):
+        names.append(_run_name("State", shown_state, longest=_LONGEST_NAME, give_way=5))
     return tuple(names)
 
 
-def _job_id(row: UsageRow, _: Figures) -> str:
+def _job_id(row: UsageRow) -> str:
     return name(row.group if row.run is None else display_job_id(row.run))
 
 
@@ -125,22 +136,17 @@ def _run_name(
     give_way: int = 0,
     longest: int | None = None,
 ) -> _Name:
-    def cell(row: UsageRow, _: Figures) -> str:
+    def cell(row: UsageRow) -> str:
         text = name(None if row.run is None else of(row.run))
         return text if longest is None else shortened(text, longest)
 
     return _Name(column=Column(title=title, right=right, shrinks=shrinks, give_way=give_way), of=cell)
 
 
-def _group_names(question: Question) -> tuple[_Name, ...]:
-    group = Column(title=question.by.capitalize(), shrinks=True)
-    return (
-        _Name(column=group, of=lambda row, _: name(row.group)),
-        _Name(column=Column(title="Runs", right=True), of=lambda _, its: str(its.run_count)),
-    )
-
-
-def _total_names(names: Sequence[_Name], total: Figures, question: Question) -> tuple[str, ...]:
-    if question.by == "job":
-        return ("TOTAL", *("" for _ in names[1:]))
-    return ("TOTAL", str(total.run_count))
+def _group_names(rows: Sequence[UsageRow], by: GroupBy) -> tuple[_Name, ...]:
+    column = Column(title=_TITLES.get(by, by.capitalize()), shrinks=True)
+    if by != "hour":
+        return (_Name(column=column, of=lambda row: name(row.group)),)
+    groups = [row.group or "" for row in rows]
+    shown = dict(zip(groups, hours_for_people(groups), strict=True))
+    return (_Name(column=column, of=lambda row: shown[row.group or ""]),)

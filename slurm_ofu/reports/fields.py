@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from slurm_ofu.figures import ClaimComparison, compare_claim, figures
 from slurm_ofu.reports.free_text import printable
-from slurm_ofu.reports.run_words import display_job_id, final_state, sums_of
+from slurm_ofu.reports.run_words import display_job_id, shown_state, sums_of
 from slurm_ofu.values import Claim, Figures, GroupBy, RunRow, UsageRow
 
 Value = str | int | float | list[str] | list[int] | None
@@ -65,6 +65,11 @@ _UNITS: Mapping[str, str] = {
     "stated_over_measured": "1 (above 1: more is stated than was measured)",
 }
 _UNITS_BY_ENDING: Mapping[str, str] = {
+    "_gpu_hours": "GPU-hours",
+    "_pp": "percentage points",
+    "factor": "1",
+    "_rank": "1",
+    "_errors": "1",
     "_epoch_s": "seconds since 1970-01-01T00:00:00Z",
     "_error_seconds": "seconds, one sigma",
     "_seconds": "seconds",
@@ -83,10 +88,15 @@ def unit_of(name: str) -> str | None:
     return _UNITS.get(name) or next(endings, None)
 
 
+def group_field(by: GroupBy) -> str:
+    """The name of the field that says what a group's line is about, as in gpu_model."""
+    return by.replace("-", "_")
+
+
 def flat_fields(by: GroupBy) -> tuple[str, ...]:
     """The names of a flat row's fields, in order; those of a claim begin with ``claim_``."""
     if by != "job":
-        return (by, *FIGURE_FIELDS)
+        return tuple(dict.fromkeys((group_field(by), *FIGURE_FIELDS)))
     return (*RUN_FIELDS, *FIGURE_FIELDS, *(f"claim_{name}" for name in CLAIM_FIELDS))
 
 
@@ -102,17 +112,18 @@ def flat_values(row: UsageRow, by: GroupBy) -> dict[str, Value]:
 def row_values(row: UsageRow, by: GroupBy) -> dict[str, Value]:
     """A row's fields without its claim; ``None`` is "unknown" or "not measured", never zero."""
     if by != "job":
-        named: dict[str, Value] = {by: safe(row.group)}
+        named: dict[str, Value] = {group_field(by): safe(row.group)}
     elif row.run is not None:
         named = _run_values(row.run)
     else:
         named = {**dict.fromkeys(RUN_FIELDS), "job_id": safe(row.group)}
-    return {**named, **figure_values(figures(sums_of(row)))}
+    its = figure_values(figures(sums_of(row)))
+    return {**named, **its} if by == "job" else {**named, **its, **named}
 
 
 def _run_values(run: RunRow) -> dict[str, Value]:
     values = {name: safe(getattr(run, name)) for name in _RUN_ROW}
-    return {**values, "state": safe(final_state(run)), "display_job_id": display_job_id(run)}
+    return {**values, "state": safe(shown_state(run)), "display_job_id": display_job_id(run)}
 
 
 def claim_values(row: UsageRow) -> dict[str, Value] | None:

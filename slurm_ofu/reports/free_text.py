@@ -12,6 +12,8 @@ _ELLIPSIS = "…"
 
 def printable(text: str) -> str:
     """``text`` with every character that is not printed by itself replaced, line ends included."""
+    if text.isprintable():
+        return text
     return "".join(character if character.isprintable() else REPLACEMENT for character in text)
 
 
@@ -24,7 +26,7 @@ def shortened(text: str, width: int) -> str:
     """``text`` in at most ``width`` cells, the cut marked."""
     if cell_width(text) <= width:
         return text
-    return _leading_cells(text, width - cell_width(_ELLIPSIS)) + _ELLIPSIS
+    return leading_cells(text, width - cell_width(_ELLIPSIS)) + _ELLIPSIS
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
@@ -45,14 +47,15 @@ def wrapped(text: str, width: int) -> list[str]:
         if lines[-1]:
             lines.append("")
         while cell_width(rest) > width:
-            piece = _leading_cells(rest, width) or rest[0]
+            piece = leading_cells(rest, width) or rest[0]
             lines[-1:] = [piece, ""]
             rest = rest[len(piece) :]
         lines[-1] = rest
     return lines
 
 
-def _leading_cells(text: str, width: int) -> str:
+def leading_cells(text: str, width: int) -> str:
+    """As much of the beginning of printable ``text`` as ``width`` cells hold."""
     used = 0
     for number, character in enumerate(text):
         used += _character_width(character)

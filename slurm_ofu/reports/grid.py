@@ -41,7 +41,7 @@ def as_grid(
     shown = [columns[number] for number in kept]
     rows = [_picked(line, kept) for line in lines]
     widths = _shrunk(shown, rows, width)
-    paint = _rich_paint() if colour else _no_paint
+    paint = painter(colour=colour)
     text = []
     if header:
         titles = _row([column.title for column in shown], shown, widths)
@@ -51,6 +51,11 @@ def as_grid(
         text += ["-" * _total_width(widths)] if row.total else []
         text.append((_GAP.join(cells) + _GAP + paint(last, row.style)).rstrip())
     return "".join(line + "\n" for line in text)
+
+
+def painter(*, colour: bool) -> Paint:
+    """What paints text in a style, or leaves it as it is."""
+    return _rich_paint() if colour else _no_paint
 
 
 def _no_paint(text: str, style: str) -> str:

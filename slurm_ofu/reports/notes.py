@@ -13,6 +13,7 @@ from slurm_ofu.reports.wording import (
     NO_TENSOR_WORK,
     OTHER_WORK_UNKNOWN,
     SCRAPED,
+    STILL_RUNNING,
     count,
     idle_in_part,
     in_part,
@@ -53,6 +54,10 @@ def explanations(shown: Sequence[Figures], *, total: Figures, but: str | None = 
         texts.append(OTHER_WORK_UNKNOWN)
     if any(its.ofu_ratio is not None and its.estimator == "scraped" for its in shown):
         texts.append(SCRAPED)
+    if any(0 < its.running_run_count == its.run_count for its in shown):
+        texts.append(STILL_RUNNING)
+    elif total.running_run_count > 0:
+        texts.append(_still_running(total.running_run_count))
     if any(mixed(its) for its in shown):
         texts.append(MIXED_MODELS)
     if any(its.ofu_error_pp is not None and in_part(its) for its in shown):
@@ -61,12 +66,24 @@ def explanations(shown: Sequence[Figures], *, total: Figures, but: str | None = 
         texts.append(IDLE_IN_PART)
     if total.gpu_count_unknown_time > 0:
         texts.append(_unknown_time(total.gpu_count_unknown_time))
+    if total.prorated_run_count > 0:
+        texts.append(_prorated(total.prorated_run_count))
     return texts
 
 
 def _unknown_time(gpu_count: float) -> str:
     gpus = "1 GPU of unknown time is" if gpu_count == 1 else f"{count(gpu_count)} GPUs of unknown time are"
     return f"{gpus} not in GPU-h and Coverage"
+
+
+def _still_running(run_count: int) -> str:
+    runs, their = ("1 run is", "its") if run_count == 1 else (f"{run_count} runs are", "their")
+    return f"{runs} not over: {their} figures are those so far"
+
+
+def _prorated(run_count: int) -> str:
+    runs = "1 run is" if run_count == 1 else f"{run_count} runs are"
+    return f"{runs} cut by the window where only the time is known: the figures are taken for even over it"
 
 
 def as_notes(texts: Sequence[str], *, width: int) -> str:

@@ -1,13 +1,17 @@
 """How much a run made of its GPUs, and how far that can be trusted, in words."""
 
 from slurm_ofu.reports.facts import Fact
+from slurm_ofu.reports.page_minutes import held_facts, minute_facts
+from slurm_ofu.reports.page_percentile import percentile_facts
+from slurm_ofu.reports.page_side import side_facts
+from slurm_ofu.reports.page_sources import source_facts
 from slurm_ofu.reports.wording import (
     ESTIMATORS,
     EXPLANATIONS,
+    RUNNING,
     UNKNOWN,
     error_points,
     hours,
-    in_part,
     mixed,
     name,
     not_measured,
@@ -15,33 +19,42 @@ from slurm_ofu.reports.wording import (
     percent,
     workload,
 )
-from slurm_ofu.values import Figures
-
-_JOULES_PER_KWH = 3.6e6
+from slurm_ofu.values import Figures, JobPage
 
 
-def measured_facts(its: Figures) -> list[Fact]:
-    """The figure, its two factors, and how far it can be trusted."""
+def headline_facts(page: JobPage, its: Figures) -> list[Fact]:
+    """The figure, its two factors, its place among others, and how far it can be trusted."""
     return [
-        ("OFU", _ofu(its)),
+        ("OFU", _ofu(its, running=page.row.run is not None and page.row.run.running)),
         *([("", _factors(its))] if its.ofu_ratio is not None else []),
+        *percentile_facts(page.percentile),
         *(
             [("Tensor", _tensor_only(its))]
             if its.ofu_ratio is None and its.tpa_mean_ratio is not None
             else []
         ),
         ("Coverage", _coverage(its)),
-        ("Estimator", _estimator(its.estimator)),
-        ("Reason", _reason(its)),
-        *([("SM active", _sm_active(its.sm_active_ratio))] if its.sm_active_ratio is not None else []),
-        *([("Energy", _energy(its, its.energy_joules))] if its.energy_joules is not None else []),
+        *([("Reason", _reason(its))] if its.reason != "ok" or len(its.reasons) > 1 else []),
     ]
 
 
-def _ofu(its: Figures) -> str:
+def detail_facts(page: JobPage, its: Figures) -> list[Fact]:
+    """How it was found, and what else the GPUs did."""
+    return [
+        ("Estimator", _estimator(its.estimator)),
+        *source_facts(page.gpus),
+        *([("SM active", _sm_active(its.sm_active_ratio))] if its.sm_active_ratio is not None else []),
+        *minute_facts(page, its),
+        *held_facts(its),
+        *side_facts(page.gpus, its),
+    ]
+
+
+def _ofu(its: Figures, *, running: bool) -> str:
     if its.ofu_ratio is None:
         return not_measured(its.reason)
-    marks = [mark for mark in (workload(its), "mixed" if mixed(its) else None) if mark is not None]
+    told = (workload(its), "mixed" if mixed(its) else None, RUNNING if running else None)
+    marks = [mark for mark in told if mark is not None]
     error = (
         ", error unknown"
         if its.ofu_error_pp is None
@@ -86,7 +99,3 @@ def _reason(its: Figures) -> str:
     others = other_reasons(its)
     also = f"; also {', '.join(map(name, others))}" if others else ""
     return f"{its.reason}: {EXPLANATIONS.get(its.reason, 'see the documentation')}{also}"
-
-
-def _energy(its: Figures, joules: float) -> str:
-    return f"{joules / _JOULES_PER_KWH:.3g} kWh" + (" (measured part)" if in_part(its) else "")

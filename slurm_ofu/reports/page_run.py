@@ -5,7 +5,7 @@ from datetime import datetime, tzinfo
 
 from slurm_ofu.reports.facts import Fact
 from slurm_ofu.reports.free_text import shortened
-from slurm_ofu.reports.run_words import display_job_id, elapsed, final_state, is_passing, ordinal
+from slurm_ofu.reports.run_words import display_job_id, elapsed, is_passing, ordinal, shown_state
 from slurm_ofu.reports.wording import UNKNOWN, count, duration, moment_of, name, span
 from slurm_ofu.values import Figures, GpuRow, RunRow
 
@@ -44,7 +44,7 @@ def _whose(run: RunRow) -> str:
 
 def _state(run: RunRow) -> str:
     """How it ended. A state that a job only passes through is not shown as its last."""
-    state = final_state(run)
+    state = shown_state(run)
     if state is not None:
         said = _cut(state)
     elif run.state is not None and is_passing(run.state):
@@ -80,6 +80,13 @@ def _gpus(run: RunRow, its: Figures, gpus: Sequence[GpuRow]) -> str:
 def _time(run: RunRow, zone: tzinfo) -> list[Fact]:
     """From when to when, and how long by Slurm's count; before that was read, by the nodes' clocks."""
     start, end = run.start_epoch_s, run.end_epoch_s
+    if run.running:
+        so_far = (
+            ""
+            if start is None or end is None
+            else f"; figures of its first {duration(max(0.0, end - start))}"
+        )
+        return [("Time", f"since {moment_of(start, zone)}{so_far}")]
     if start is None or end is None:
         text = f"{moment_of(start, zone)} to {moment_of(end, zone)}"
     else:

@@ -5,6 +5,7 @@ from datetime import datetime, tzinfo
 
 from slurm_ofu.reports.asked_jobs import AskedJob
 from slurm_ofu.reports.free_text import printable
+from slurm_ofu.reports.order import SortBy
 from slurm_ofu.reports.wording import moment, span
 from slurm_ofu.values import GroupBy, Selection
 
@@ -13,13 +14,16 @@ from slurm_ofu.values import GroupBy, Selection
 class Question:
     """``zone`` is the reader's: the accounting database knows only seconds since 1970.
 
-    ``jobs`` is how the selection's jobs were asked for, in that order.
+    ``jobs`` is how the selection's jobs were asked for, in that order; ``worst`` how many of the runs that
+    lost most are to be listed (``None``: not said).
     """
 
     selection: Selection
     by: GroupBy
     zone: tzinfo
     jobs: tuple[AskedJob, ...] = ()
+    sort: SortBy = "name"
+    worst: int | None = None
 
     @property
     def start(self) -> datetime | None:
@@ -50,6 +54,10 @@ def filters(question: Question) -> str:
         ("partition", selection.partitions),
         ("account", selection.accounts),
         ("cluster", selection.clusters),
+        ("qos", selection.qos),
+        ("job name", selection.job_names),
+        ("node", selection.node_names),
+        ("state", selection.states),
         ("job", tuple(job.text for job in question.jobs)),
     )
     return "; ".join(f"{name} {printable(','.join(values))}" for name, values in named if values)
@@ -63,7 +71,8 @@ def headline(question: Question) -> str:
 def nothing_found(question: Question) -> str:
     """What to say instead of an empty report."""
     asked = filters(question)
-    later = "; a job appears here only after it has ended" if question.jobs else ""
+    first = "; a job appears here with its first record, at the latest when it has ended"
+    later = first if question.jobs else ""
     if any(job.job_id is None for job in question.jobs):
         later += ", under such an id only once Slurm's accounting was read (till then: by its JobIDRaw)"
     return f"no jobs match{': ' + asked if asked else ''} ({window(question)}){later}"

@@ -33,6 +33,11 @@ def final_state(run: RunRow) -> str | None:
     return None if run.state is None or is_passing(run.state) else run.state
 
 
+def shown_state(run: RunRow) -> str | None:
+    """The state to show: the one in which it ended, or that it runs."""
+    return "RUNNING" if run.running else final_state(run)
+
+
 def is_passing(state: str) -> bool:
     """Whether a job in this state has not ended."""
     return state in _PASSING_STATES

@@ -36,6 +36,8 @@ IDLE_IN_PART = "Idle: some of the measured time could not be judged, so there ma
 SM_UNKNOWN = "SM activity is not known, so that other work cannot be told from none"
 OTHER_WORK_UNKNOWN = f"OFU next to 0: {SM_UNKNOWN} (FP64 and plain FP32 codes use no tensor cores)"
 SCRAPED = "scraped: the clock was read at a fixed rate; for a program in step with it ± is too small"
+RUNNING = "so far"
+STILL_RUNNING = "so far: not over yet; the figures are those up to the last record of its nodes"
 MIXED_MODELS = "mixed: several GPU models are pooled here: an hour of each weighs the same"
 
 #: How an OFU was found.
@@ -146,6 +148,11 @@ def mixed(figures: Figures) -> bool:
     return figures.ofu_ratio is not None and figures.gpu_model == "mixed"
 
 
+def bands(figures: Figures) -> str:
+    """Runs in each band of OFU, as in 3/1/0/4/2; what is in no band stands elsewhere."""
+    return "/".join(map(str, figures.band_run_counts))
+
+
 def hours(value: float | None, *, absent: str = UNKNOWN) -> str:
     """GPU-hours with one decimal; more where they are few."""
     if value is None:
@@ -205,7 +212,8 @@ def duration(seconds: float) -> str:
 def _marks(figures: Figures) -> tuple[str | None, ...]:
     told = figures.reason not in (None, "ok")
     reason = _reason(name(figures.reason), len(other_reasons(figures))) if told else None
-    return reason, workload(figures), "mixed" if mixed(figures) else None
+    running = RUNNING if 0 < figures.running_run_count == figures.run_count else None
+    return reason, workload(figures), "mixed" if mixed(figures) else None, running
 
 
 def _reason(reason: str, more: int) -> str:

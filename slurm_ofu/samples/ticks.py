@@ -36,3 +36,25 @@ class Schedule:
         """The interval to go on with when ``interval`` has just been read at ``now_ns``: deadlines
         that passed meanwhile are skipped, not made up for."""
         return max(interval + 1, (now_ns - self.start_ns) // self.width_ns)
+
+
+@dataclass(slots=True)
+class Rounds:
+    """What comes round every so often, from a first time on that is drawn at random: many runs start at once
+    and must not all speak together. Times are CLOCK_BOOTTIME nanoseconds."""
+
+    next_ns: int
+    every_ns: int
+
+    @classmethod
+    def starting(cls, now_ns: int, every_seconds: float, random: Random) -> "Rounds":
+        """The first one comes within ``every_seconds`` from now."""
+        every_ns = int(every_seconds * 1e9)
+        return cls(next_ns=now_ns + int((1.0 - random.random()) * every_ns), every_ns=every_ns)
+
+    def is_due(self, now_ns: int) -> bool:
+        """Whether one is due; the next is then the first after now, those that passed are not made up for."""
+        if now_ns < self.next_ns:
+            return False
+        self.next_ns += ((now_ns - self.next_ns) // self.every_ns + 1) * self.every_ns
+        return True

@@ -10,9 +10,15 @@ and a figure whose covered seconds exceed the allocated ones weighs less, numera
 its ratio stays as measured. Suspended time is idle time: what it takes from the time that was judged it takes
 from the idle part, and from the idle stretch at the end as if all of it had been there. The busiest five
 minutes, energy, power and the GPU's memory stay as they are.
+
+Of a node of a run that is over, whose final word never came, the figures are those up to its last interim
+record: what was measured there is not_delivered, and of the stretch at its end nothing is known.
 """
 
 from typing import Final, NamedTuple
+
+#: Reasons that say no more than that it was measured.
+MEASURED: Final = ("ok", "short", "shared")
 
 
 class _Figure(NamedTuple):
@@ -62,6 +68,7 @@ SELECT g.*,
             THEN g.allocated_seconds * (n.accounted_seconds / n.allocated_seconds)
         ELSE n.accounted_seconds END AS charged_seconds,
     n.accounted_seconds AS accounted_seconds,
+    n.interim = 1 AND n.accounted_seconds IS NOT NULL AS cut_short,
     CASE WHEN n.accounted_suspended_seconds > 0
         THEN n.accounted_seconds / (n.accounted_seconds + n.accounted_suspended_seconds)
     END AS running_ratio
@@ -91,6 +98,8 @@ def _weight(figure: _Figure) -> str:
 def _expression(column: str) -> str:
     if column == "allocated_seconds":
         return "charged_seconds AS allocated_seconds"
+    if column == "reason":
+        return f"CASE WHEN cut_short AND reason IN {MEASURED} THEN 'not_delivered' ELSE reason END AS reason"
     for figure in _FIGURES:
         covered, weight = figure.covered, f"weight_{figure.covered}"
         if column == covered:
@@ -99,6 +108,8 @@ def _expression(column: str) -> str:
             return f"CASE WHEN {weight} IS NULL THEN {column} ELSE {column} * {weight} END AS {column}"
         if column in figure.idle:
             left = f"({column} - MIN({column}, {covered} - running_{covered}))"
+            if column == "idle_tail_seconds":
+                left = f"(CASE WHEN NOT cut_short THEN {left} END)"
             return f"CASE WHEN {weight} IS NULL THEN {left} ELSE {left} * {weight} END AS {column}"
     return column
 

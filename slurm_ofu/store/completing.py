@@ -56,6 +56,7 @@ class RunColumns:
     alloc_tres: str | None = None
     slurm_gpu_count: int | None = None
     accounted: int = 0
+    running: int = 0
 
 
 COLUMN_NAMES: Final = tuple(item.name for item in fields(RunColumns))
@@ -74,6 +75,24 @@ def told_columns(told: ToldFacts) -> RunColumns:
         end_epoch_s=told.end_epoch_s,
         claim_source=None if told.facts.claim_kind is None else "epilog",
         **known,
+    )
+
+
+def running_columns(told: ToldFacts, life: Life | None) -> RunColumns:
+    """A run whose nodes say that it goes on; ``life`` is what Slurm's accounting says of it, if anything.
+
+    Its times are the nodes'. How it ends and what it claims is said at its end.
+    """
+    columns = replace(told_columns(told), state="RUNNING", running=1)
+    if life is None:
+        return columns
+    return replace(
+        _with_words(columns, life),
+        comment=columns.comment,
+        exit_code=columns.exit_code,
+        submit_epoch_s=float(life.first.submit_epoch_s),
+        alloc_tres=life.first.alloc_tres,
+        state=life.last.state,
     )
 
 

@@ -2,10 +2,10 @@
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
 from slurm_ofu.errors import StoreBusy, StoreError, StoreMissing
@@ -46,3 +46,15 @@ def wait_until(opened: sqlite3.Connection, deadline: float) -> None:
 def user_version(opened: sqlite3.Connection) -> int:
     """How many migrations a database has seen."""
     return int(opened.execute("PRAGMA user_version").fetchone()[0])
+
+
+def dicts(opened: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> list[dict[str, Any]]:
+    """The rows of a query, by the names of its columns."""
+    return list(each_dict(opened, sql, parameters))
+
+
+def each_dict(opened: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """The same, one by one."""
+    cursor = opened.execute(sql, parameters)
+    names = [column[0] for column in cursor.description]
+    return (dict(zip(names, row, strict=True)) for row in cursor)

@@ -44,7 +44,8 @@ FACT_NAMES: Final = tuple(item.name for item in fields(Facts))
 
 
 def facts_of(record: NodeRecord) -> Facts:
-    """What one record tells."""
+    """What one record tells. Of a comment the last word counts, which no interim record knows: what it says
+    of it could not be taken back."""
     job = record.job
     return Facts(
         _clean(job.key.sluid),
@@ -54,9 +55,9 @@ def facts_of(record: NodeRecord) -> Facts:
         _clean(job.partition),
         _clean(job.node_list),
         job.node_count,
-        _clean(job.comment),
+        None if record.interim else _clean(job.comment),
         _clean(record.exit_code),
-        *claim_columns(job.claim),
+        *claim_columns(None if record.interim else job.claim),
     )
 
 

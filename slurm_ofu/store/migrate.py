@@ -20,6 +20,7 @@ from pathlib import Path
 from sqlite_utils import Database, Migrations
 
 from slurm_ofu.errors import StoreBusy, StoreError
+from slurm_ofu.store.bands import keep_all_bands
 from slurm_ofu.store.connection import connection, translated, user_version, wait_until
 from slurm_ofu.store.lock import lock_path, writers_lock
 from slurm_ofu.store.schema import (
@@ -33,6 +34,8 @@ from slurm_ofu.store.schema import (
 
 #: A larger database is not read from end to end: that would hold up its writers.
 SMALL_BYTES = 1 << 30
+#: The schema from which on table run_band is kept; what an older database holds is counted at its upgrade.
+BANDS_SINCE = 4
 
 
 def migrate(
@@ -59,23 +62,27 @@ def _apply(opened: sqlite3.Connection) -> None:
     opened.execute("PRAGMA journal_mode = DELETE")
     opened.execute("PRAGMA synchronous = FULL")
     opened.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    _migrations().apply(Database(opened, execute_plugins=False))
+    before = user_version(opened)
+    _migrations(before).apply(Database(opened, execute_plugins=False))
 
 
-def _migrations() -> Migrations:
+def _migrations(before: int) -> Migrations:
     migrations = Migrations("slurm-ofu")
     for version, (name, statements) in enumerate(MIGRATIONS, start=1):
-        views = CREATE_VIEWS if version == SCHEMA_VERSION else ()
+        last = version == SCHEMA_VERSION
         recorded = f"PRAGMA user_version = {version}"
-        _register(migrations, name, (*DROP_VIEWS, *statements, *views, recorded))
+        every = (*DROP_VIEWS, *statements, *(CREATE_VIEWS if last else ()), recorded)
+        _register(migrations, name, every, bands=last and before < BANDS_SINCE)
     return migrations
 
 
-def _register(migrations: Migrations, name: str, statements: Sequence[str]) -> None:
+def _register(migrations: Migrations, name: str, statements: Sequence[str], *, bands: bool) -> None:
     @migrations(name=name)
     def _migration(database: Database, /) -> None:
         for statement in statements:
             database.conn.execute(statement)
+        if bands:  # within the transaction, and after the views that they are made from
+            keep_all_bands(database.conn)
 
 
 def _refuse_strangers(path: Path, opened: sqlite3.Connection) -> None:

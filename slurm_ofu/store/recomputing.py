@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from slurm_ofu.store.bands import keep_bands
 from slurm_ofu.store.opened import opened_at, transaction_at
 from slurm_ofu.store.rows import timeline_from_json, timeline_json
 from slurm_ofu.values import GpuModel, Reason, Timeline
@@ -133,13 +134,15 @@ class Recomputation:
         with opened_at(self.path, self.wait_seconds) as opened:
             runs = [run for (run,) in opened.execute(_RUNS, (rows.gpu_model, rows.old_clock_mhz))]
         for begin in range(0, len(runs), RUNS_PER_TRANSACTION):
+            its = runs[begin : begin + RUNS_PER_TRANSACTION]
             with transaction_at(self.path, self.wait_seconds) as opened:
-                for run_id in runs[begin : begin + RUNS_PER_TRANSACTION]:
+                for run_id in its:
                     if rows.old_clock_mhz is None:
                         self._give_clock(opened, run_id, rows.gpu_model, model)
                     else:
                         _scale(opened, run_id, rows, float(model.reference_clock_mhz))
                     opened.execute(_TOUCH, (now_epoch_s, run_id))
+                keep_bands(opened, its)
             yield min(begin + RUNS_PER_TRANSACTION, len(runs))
 
     def _give_clock(self, opened: sqlite3.Connection, run_id: int, gpu_model: str, model: GpuModel) -> None:

@@ -4,7 +4,8 @@ import sqlite3
 from typing import Any, Final
 
 from slurm_ofu.figures.reasons import NOT_CHARGED, SEVERITY
-from slurm_ofu.store.read import Reader, dicts
+from slurm_ofu.store.connection import dicts
+from slurm_ofu.store.read import Reader
 from slurm_ofu.store.selection import where
 from slurm_ofu.store.views import GPU_SUMS, NODE_SUMS, RUN_SUMS
 from slurm_ofu.values import CoveredRuns, ReconciledRun, Reconciliation, ReportingNode, Selection
@@ -17,6 +18,11 @@ heard = 0 AND EXISTS (SELECT 1 FROM run_node AS n WHERE n.run_id = run.run_id AN
 """
 _INCOMPLETE: Final = f"""
 heard = 1 AND EXISTS (SELECT 1 FROM run_node AS n WHERE n.run_id = run.run_id AND {_SILENT_NODE})
+"""
+# A run that goes on, by its nodes as they were heard lately, or by Slurm.
+_GOES_ON: Final = """
+(running = 1 AND (end_epoch_s >= ? OR EXISTS
+    (SELECT 1 FROM accounting_row AS a WHERE a.run_id = run.run_id AND a.end_epoch_s IS NULL)))
 """
 _UNACCOUNTED: Final = "heard = 1 AND accounted = 0"
 _ENDLESS: Final = """
@@ -117,9 +123,11 @@ class ReconcilingReader(Reader):
         end_epoch_s: float,
         *,
         ended_by_epoch_s: float,
+        gone_epoch_s: float = float("-inf"),
         partitions: tuple[str, ...] = (),
     ) -> Reconciliation:
-        """Everything with any part in start <= t < end, in one snapshot.
+        """Everything with any part in start <= t < end, in one snapshot, but runs that go on: by Slurm, or by
+        their nodes, last heard from ``gone_epoch_s`` on.
 
         Runs that ended after ``ended_by_epoch_s`` are not unaccounted: they may not be in there yet.
         """
@@ -130,6 +138,7 @@ class ReconcilingReader(Reader):
             end_epoch_s=end_epoch_s,
         )
         clause, parameters = where(selection)
+        clause, parameters = f"{clause} AND NOT {_GOES_ON}", [*parameters, gone_epoch_s]
 
         def ask(opened: sqlite3.Connection) -> Reconciliation:
             def runs(condition: str, *more: float) -> tuple[ReconciledRun, ...]:

@@ -12,7 +12,7 @@ from slurm_ofu.values import GpuTotals, NodeRecord, QuarterSums, SamplerHealth, 
 Scalar = str | int | float | None
 Row = tuple[Scalar, ...]
 #: Of two records of one run and node the greater one is kept, whichever came first.
-Quality = tuple[bool, bool, bool, float, float, int]
+Quality = tuple[bool, bool, bool, bool, float, float, int]
 
 #: The columns of run_gpu that are fields of GpuTotals by the same name.
 GPU_FIELDS: Final = tuple(item.name for item in fields(GpuTotals) if item.name != "timeline")
@@ -70,6 +70,7 @@ def node_rows(run_id: int, record: NodeRecord) -> NodeRows:
         quarters=quarters,
         quality=quality_of(
             backfilled=record.backfilled,
+            interim=record.interim,
             certain=record.job.restart_certain,
             reason=record.reason,
             covered_seconds=[gpu.covered_seconds for gpu in record.gpus],
@@ -101,23 +102,26 @@ def _node_row(run_id: int, record: NodeRecord) -> Row:
 def quality_of(
     *,
     backfilled: bool,
+    interim: bool,
     certain: bool,
     reason: str,
     covered_seconds: list[float],
     end_epoch_s: float,
     fingerprint: int,
 ) -> Quality:
-    """The node's own word beats what was made of stored samples; a prolog's beats an epilog's; then more
-    covered seconds win; then the later record.
+    """The node's own word beats what was made of stored samples; a prolog's beats an epilog's; what is said
+    at the end beats what was said before; then more covered seconds win; then the later record. Of what was
+    said before the end the latest wins: a GPU that came to be shared has fewer covered seconds than it had.
 
     The fingerprint decides where all that is the same, so that the order of arrival does not.
     """
+    covered, end = math.fsum(covered_seconds), end_epoch_s
     return (
         not backfilled,
         certain,
         reason != "not_started",
-        math.fsum(covered_seconds),
-        end_epoch_s,
+        not interim,
+        *((end, covered) if interim else (covered, end)),
         fingerprint,
     )
 

@@ -47,7 +47,7 @@ FROM run AS r JOIN run_told AS t ON t.run_id = r.run_id JOIN run_node AS n ON n.
 WHERE r.cluster = ? AND r.job_id = ? AND n.epilog_restart_count IS NOT NULL
 """
 _NODE: Final = """
-SELECT gpu_count_assumed, backfilled, epilog_restart_count, reason, end_epoch_s, fingerprint
+SELECT gpu_count_assumed, backfilled, interim, epilog_restart_count, reason, end_epoch_s, fingerprint
 FROM run_node WHERE run_id = ? AND node_name = ?
 """
 _NODE_COVERED: Final = "SELECT covered_seconds FROM run_gpu WHERE run_id = ? AND node_name = ?"
@@ -112,9 +112,10 @@ def stored_quality(opened: sqlite3.Connection, run_id: int, node_name: str) -> t
     row = opened.execute(_NODE, (run_id, node_name)).fetchone()
     if row is None or row[0]:
         return row is not None, None
-    _, backfilled, epilog_restart_count, reason, end, fingerprint = row
+    _, backfilled, interim, epilog_restart_count, reason, end, fingerprint = row
     return True, quality_of(
         backfilled=bool(backfilled),
+        interim=bool(interim),
         certain=epilog_restart_count is None,
         reason=reason,
         covered_seconds=[covered for (covered,) in opened.execute(_NODE_COVERED, (run_id, node_name))],

@@ -8,48 +8,18 @@ text and the standard library only: the hooks' writer reads ``SCHEMA_VERSION`` h
 
 from typing import Final
 
+from slurm_ofu.store.column_types import amount as _amount
+from slurm_ofu.store.column_types import count as _count
+from slurm_ofu.store.column_types import flag as _flag
+from slurm_ofu.store.column_types import one_of as _one_of
+from slurm_ofu.store.column_types import signed as _signed
+from slurm_ofu.store.column_types import text as _text
 from slurm_ofu.store.views import VIEW_NAMES, VIEWS
 
 APPLICATION_ID: Final = 0x4F465531  # "OFU1", in the file's header: tells our database from others
 
 
 EXIT_BUSY: Final = 75  # of the migrating process, as sysexits' EX_TEMPFAIL
-
-
-def _text(name: str, *, null: bool = True) -> str:
-    return f"{name} TEXT{'' if null else ' NOT NULL'} CHECK (typeof({name}) IN ('text', 'null'))"
-
-
-def _count(name: str, *, null: bool = True) -> str:
-    """A whole number, 0 or more."""
-    return (
-        f"{name} INTEGER{'' if null else ' NOT NULL'}"
-        f" CHECK (typeof({name}) IN ('integer', 'null') AND ({name} IS NULL OR {name} >= 0))"
-    )
-
-
-def _flag(name: str) -> str:
-    return f"{name} INTEGER NOT NULL CHECK (typeof({name}) = 'integer' AND {name} IN (0, 1))"
-
-
-def _amount(name: str, *, null: bool = True) -> str:
-    """A finite number, 0 or more."""
-    return (
-        f"{name} REAL{'' if null else ' NOT NULL'}"
-        f" CHECK (typeof({name}) IN ('real', 'null') AND ({name} IS NULL OR {name} BETWEEN 0 AND 9e307))"
-    )
-
-
-def _signed(name: str) -> str:
-    """A finite number of either sign."""
-    return (
-        f"{name} REAL CHECK (typeof({name}) IN ('real', 'null')"
-        f" AND ({name} IS NULL OR {name} BETWEEN -9e307 AND 9e307))"
-    )
-
-
-def _one_of(name: str, words: str, *, null: bool = True) -> str:
-    return f"{name} TEXT{'' if null else ' NOT NULL'} CHECK ({name} IS NULL OR {name} IN ({words}))"
 
 
 _REASONS_1: Final = (

@@ -8,12 +8,14 @@ from typing import Final
 from slurm_ofu.store.accounting import rows_of_job, set_links
 from slurm_ofu.store.assumed import StoredNode, silent_nodes, unheard_nodes
 from slurm_ofu.store.backfilled import backfilled_nodes, bring_home
+from slurm_ofu.store.bands import keep_bands
 from slurm_ofu.store.completing import (
     COLUMN_NAMES,
     RunColumns,
     ToldFacts,
     as_row,
     completed_columns,
+    running_columns,
     told_columns,
 )
 from slurm_ofu.store.facts import FACT_NAMES, Facts
@@ -27,6 +29,7 @@ JobKey = tuple[str, int]  # cluster, job id
 _DELETE_RUN: Final = "DELETE FROM run WHERE run_id = ?"
 _RUNS: Final = f"""
 SELECT r.run_id, r.restart_count, r.restart_certain, r.incarnation,
+    EXISTS (SELECT 1 FROM run_node AS n WHERE n.run_id = r.run_id AND n.interim = 1),
     {", ".join(f"r.{name}" for name in COLUMN_NAMES)},
     t.start_epoch_s, t.end_epoch_s, {", ".join(f"t.{name}" for name in FACT_NAMES)}
 FROM run AS r LEFT JOIN run_told AS t ON t.run_id = r.run_id WHERE r.cluster = ? AND r.job_id = ?
@@ -45,12 +48,14 @@ _SET_INCARNATION: Final = "UPDATE run SET incarnation = ? WHERE run_id = ?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """One run as it is stored. ``told`` is None where Slurm's accounting alone knows it."""
+    """One run as it is stored. ``told`` is None where Slurm's accounting alone knows it. ``interim``: the
+    final word of one of its nodes has not come."""
 
     run_id: int
     restart_count: int
     restart_certain: bool
     incarnation: int
+    interim: bool
     columns: RunColumns
     told: ToldFacts | None
 
@@ -62,13 +67,16 @@ def settle(
     now_epoch_s: float,
 ) -> None:
     """Bring these job ids in order; of each, the runs that a record has changed."""
+    changed: set[int] = set()
     for job, touched in sorted(jobs.items()):
-        _settle_job(opened, job, touched, node_names, now_epoch_s)
+        changed |= _settle_job(opened, job, touched, node_names, now_epoch_s)
+    keep_bands(opened, changed)
 
 
 def _settle_job(
     opened: sqlite3.Connection, job: JobKey, touched: Collection[int], node_names: NodeNames, now: float
-) -> None:
+) -> set[int]:
+    """The runs that something has changed of."""
     runs, rows = _runs_of_job(opened, job), rows_of_job(opened, *job)
     nodes = {run_id: stored_nodes(opened, run_id) for run_id in sorted(touched)}
     gone = {run.run_id for run in runs if run.told is not None and not _heard(nodes.get(run.run_id))}
@@ -86,10 +94,11 @@ def _settle_job(
     if rows:
         _settle_links(opened, rows, pairs, gone)
     settled = []
+    updated: set[int] = set()
     for run in runs:
         life = pairs.get(run.run_id)
         final = life if life is not None and life.final else None
-        columns = _columns(run, final)
+        columns = _columns(run, life)
         settled.append((run, columns))
         changed = columns != run.columns or run.run_id in touched
         if rows or run.run_id in touched:
@@ -98,7 +107,9 @@ def _settle_job(
             changed |= _settle_nodes(opened, run, its, final, shares, node_names)
         if changed:
             opened.execute(_SET_COLUMNS, (*as_row(columns), now, run.run_id))
+            updated.add(run.run_id)
     _number(opened, settled)
+    return updated
 
 
 def _heard(nodes: Mapping[str, StoredNode] | None) -> bool:
@@ -108,7 +119,9 @@ def _heard(nodes: Mapping[str, StoredNode] | None) -> bool:
 
 def _runs_of_job(opened: sqlite3.Connection, job: JobKey) -> list[_Run]:
     runs = []
-    for run_id, restart_count, certain, incarnation, *values in opened.execute(_RUNS, job).fetchall():
+    for run_id, restart_count, certain, incarnation, interim, *values in opened.execute(
+        _RUNS, job
+    ).fetchall():
         columns, (start, end, *facts) = values[: len(COLUMN_NAMES)], values[len(COLUMN_NAMES) :]
         told = None if end is None else ToldFacts(start_epoch_s=start, end_epoch_s=end, facts=Facts(*facts))
         runs.append(
@@ -117,6 +130,7 @@ def _runs_of_job(opened: sqlite3.Connection, job: JobKey) -> list[_Run]:
                 restart_count=restart_count,
                 restart_certain=bool(certain),
                 incarnation=incarnation,
+                interim=bool(interim),
                 columns=RunColumns(**dict(zip(COLUMN_NAMES, columns, strict=True))),
                 told=told,
             )
@@ -204,16 +218,17 @@ def _create_silent(opened: sqlite3.Connection, job: JobKey, life: Life, now: flo
         restart_count=restart_count,
         restart_certain=certain,
         incarnation=incarnation,
+        interim=False,
         columns=RunColumns(end_epoch_s=end),
         told=None,
     )
 
 
 def _columns(run: _Run, life: Life | None) -> RunColumns:
-    if life is not None:
+    if life is not None and life.final:
         return completed_columns(run.told, life)
     assert run.told is not None
-    return told_columns(run.told)
+    return running_columns(run.told, life) if run.interim else told_columns(run.told)
 
 
 def _settle_nodes(

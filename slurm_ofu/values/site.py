@@ -132,6 +132,8 @@ class Goals:
 class FindingRules:
     """From where on something is said about a run. Ratios are of the time that was judged."""
 
+    short_seconds: float = 300.0  # runs that were shorter are not judged
+    judged_ratio: float = 0.50  # nor is what is known of less than this part of the GPU time that it is about
     idle_ratio: float = 0.90  # of the run's GPU time idle: it did not use its GPUs
     unused_ratio: float = 0.95  # of a GPU's time idle: it was not used
     idle_tail_seconds: float = 900.0  # an idle stretch at the end, of at least this …

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from slurm_ofu.counters.stored_series import Course, Device, Look
 from slurm_ofu.gpu_models import find_model
 from slurm_ofu.integrals.gpu_fold import GpuFold
-from slurm_ofu.integrals.totals import Allocation, Rules, gpu_totals, part_of, quarter_sums
+from slurm_ofu.integrals.quarters import quarter_sums
+from slurm_ofu.integrals.totals import Allocation, Rules, gpu_totals, part_of
 from slurm_ofu.records.build import node_reason, seconds_per_quarter
 from slurm_ofu.store.backfilling import RunOnNode
 from slurm_ofu.values import (

@@ -14,7 +14,7 @@ from slurm_ofu.config import url_path
 from slurm_ofu.protocols import Accounting
 from slurm_ofu.store.waiting import WaitingReader
 from slurm_ofu.store.write import SqliteStore
-from slurm_ofu.values import AccountingRow, Config
+from slurm_ofu.values import AccountingRow, Config, SamplerConfig
 from slurm_ofu.wiring.accounting import open_accounting
 from slurm_ofu.wiring.delivering import open_store
 
@@ -25,6 +25,7 @@ BACK_SECONDS = 900.0  # slurmdbd learns of an end no later than that, as a rule
 LONGEST_FIRST_SECONDS = 30 * 86_400.0  # the first look goes no further back
 YOUNG_SECONDS = 3600.0  # runs that ended so lately are asked for at every look, older ones once in that time
 GIVEN_UP_SECONDS = 30 * 86_400.0  # `ofu-admin reconcile` still asks for those
+MISSING_INTERIMS = 3
 LOCAL = ""  # the cluster that Slurm's commands mean when none is named
 
 
@@ -85,7 +86,8 @@ class Completer:
     def ask_for_waiting(self, start_epoch_s: float, end_epoch_s: float) -> Completed:
         """Ask by their ids for runs without a row that ended within start <= t < end."""
         ids: dict[str, list[int]] = {}
-        for run in self._reader.waiting(start_epoch_s, end_epoch_s):
+        gone = gone_epoch_s(self._config, end_epoch_s)
+        for run in self._reader.waiting(start_epoch_s, end_epoch_s, gone_epoch_s=gone):
             ids.setdefault(run.cluster, []).append(run.job_id)
         done = Completed()
         for cluster, job_ids in ids.items():
@@ -125,6 +127,15 @@ class Completer:
         """The row under the name that the site gave its one cluster."""
         name = self._config.cluster_name
         return row if name is None or self._clusters != (LOCAL,) else replace(row, cluster=name)
+
+
+def gone_epoch_s(config: Config, now_epoch_s: float) -> float:
+    """Since when a running job must have been heard, or it is taken for over: three interim records are
+    missing. Where this host's configuration asks for none, others' may: it is the usual interval then."""
+    every_seconds = config.sampler.interim_seconds
+    if every_seconds <= 0:
+        every_seconds = SamplerConfig().interim_seconds
+    return now_epoch_s - MISSING_INTERIMS * every_seconds
 
 
 def is_whole(row: AccountingRow) -> bool:

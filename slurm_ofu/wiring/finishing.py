@@ -14,7 +14,8 @@ from slurm_ofu.delivery.spool import Spool
 from slurm_ofu.errors import StateError
 from slurm_ofu.gpu_models import find_model
 from slurm_ofu.integrals.gpu_fold import GpuFold
-from slurm_ofu.integrals.totals import Allocation, Rules, gpu_totals, quarter_sums
+from slurm_ofu.integrals.quarters import quarter_sums
+from slurm_ofu.integrals.totals import Allocation, Rules, gpu_totals
 from slurm_ofu.records.build import node_record, seconds_per_quarter
 from slurm_ofu.records.codec import encode
 from slurm_ofu.samples.checkpoint import Checkpoint, GpuState, decode_checkpoint
@@ -89,7 +90,7 @@ def assemble(
     prolog = prolog or read_facts(spool, tag, "prolog")
     epilog = epilog or read_facts(spool, tag, "epilog")
     if checkpoint is None:
-        checkpoint = _saved(spool, tag)
+        checkpoint = saved_checkpoint(spool, tag)
     first = prolog or epilog or _facts_from_tag(spool, tag)
     job = job_of(prolog, epilog or (None if prolog else first), config.cluster_name)
     if prolog is None:
@@ -190,7 +191,7 @@ def _held_until(spool: Spool, tag: str, epilog: HookFacts | None) -> float:
         return epilog.uptime_ns / 1e9
     if spool.sampler_lives(tag):
         return float("inf")
-    saved = _saved(spool, tag)
+    saved = saved_checkpoint(spool, tag)
     return _start(tag) if saved is None else saved.saved_ns / 1e9
 
 
@@ -202,7 +203,7 @@ def _finished(tag: str, note: str, boot_id: str) -> Holding | None:
     return Holding(positions=frozenset(positions), start_seconds=_start(tag), end_seconds=int(words[3]) / 100)
 
 
-def _saved(spool: Spool, tag: str) -> Checkpoint | None:
+def saved_checkpoint(spool: Spool, tag: str) -> Checkpoint | None:
     """The last checkpoint, or ``None`` where there is none that this version can read to the end."""
     data = spool.checkpoint(tag)
     if data is None:
@@ -219,7 +220,7 @@ def _saved(spool: Spool, tag: str) -> Checkpoint | None:
 def is_known(spool: Spool, tag: str, boot_epoch_s: float) -> bool:
     """Whether there is a run to make a record of: some hook's word or the sampler's, or at least a name
     that a hook of this boot left on a full disk. Such a hook made its file at the very uptime in it."""
-    if any(read_facts(spool, tag, hook) for hook in ("prolog", "epilog")) or _saved(spool, tag):
+    if any(read_facts(spool, tag, hook) for hook in ("prolog", "epilog")) or saved_checkpoint(spool, tag):
         return True
     found = spool.facts(tag, "prolog") or spool.facts(tag, "epilog")
     named = boot_epoch_s + int(tag.rpartition(".")[2]) / 100

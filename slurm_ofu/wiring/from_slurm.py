@@ -1,22 +1,31 @@
 """Reports without an accounting database: from the tokens that write-back left in Slurm's accounting.
 
-Who may see what is sacct's to say. A token says nothing of single nodes and GPUs, nor of time within a run.
+Who may see what is sacct's to say. A token says nothing of single nodes and GPUs, nor of time within a run:
+a run that a window cuts counts by time alone, and without its busiest five minutes. Nor does it say whether a
+run was busy without tensor cores: no run is ranked, and none has lost anything. A run that goes on has no
+token yet; it is shown only where runs in the state RUNNING are asked for, its GPUs and their time until now.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from slurm_ofu.errors import AccountingError, StoreError
+from slurm_ofu.errors import AccountingError, StoreError, UsageError
 from slurm_ofu.figures import pool
+from slurm_ofu.figures.pooling import part_in_time
 from slurm_ofu.figures.reasons import NO_TOKEN
+from slurm_ofu.figures.work import with_counts
 from slurm_ofu.protocols import Accounting
 from slurm_ofu.records.token import find_token, sums_of
 from slurm_ofu.slurm.claim import claim_of
 from slurm_ofu.slurm.comments import text_in
+from slurm_ofu.slurm.hostlists import expand
 from slurm_ofu.slurm.sacct import Sacct
 from slurm_ofu.store.lives import Life, StoredRow, lives_of, seconds_of
+from slurm_ofu.store.selection import RUNNING
+from slurm_ofu.store.windows import Edges
 from slurm_ofu.values import (
     AccountingRow,
     Config,
@@ -49,28 +58,40 @@ class SlurmReader:
 
     def usage(self, selection: Selection, by: StoredGroup) -> list[UsageRow]:
         """See :class:`~slurm_ofu.protocols.UsageReader`."""
+        if by in ("node", "gpu-model"):
+            raise UsageError(
+                f"Slurm's accounting does not say what a job did on each {by}: --by {by} needs the accounting"
+                " database, without --from-slurm"
+            )
         rows = self.jobs(selection)
         if by == "job":
             return rows
         groups: dict[str | None, list[UsageSums]] = {}
         for row in rows:
-            groups.setdefault(getattr(row.run, by), []).append(row.sums)
+            groups.setdefault(getattr(row.run, by.replace("-", "_")), []).append(row.sums)
         names = sorted(groups, key=lambda name: (name is not None, name or ""))
         return [UsageRow(group=name, sums=pool(groups[name])) for name in names]
 
     def jobs(self, selection: Selection) -> list[UsageRow]:
         """See :class:`~slurm_ofu.protocols.UsageReader`."""
-        if self._answered is None or self._answered[0] != selection:
-            self._answered = selection, self._asked(selection)
-        return self._answered[1]
+        edges = Edges((_start(selection), _end(selection)))
+        return [replace(row, sums=_pieces(row, edges)[0]) for row in self._whole(selection)]
 
     def course(self, selection: Selection, edges: Sequence[float]) -> list[UsageRow]:
         """See :class:`~slurm_ofu.protocols.UsageReader`."""
-        raise NotImplementedError
+        lower, upper = _start(selection), _end(selection)
+        spans = Edges(tuple(min(max(edge, lower), upper) for edge in edges))
+        found: list[list[UsageSums]] = [[] for _ in range(spans.span_count)]
+        if spans.span_count > 0 and spans.at[0] < spans.at[-1]:
+            window = replace(selection, start_epoch_s=spans.at[0], end_epoch_s=spans.at[-1])
+            for row in self._whole(window):
+                for span, sums in _pieces(row, spans).items():
+                    found[span].append(sums)
+        return [UsageRow(group=str(edge), sums=pool(its)) for edge, its in zip(edges, found, strict=False)]
 
     def gpus(self, selection: Selection) -> Iterator[RunGpu]:
         """See :class:`~slurm_ofu.protocols.UsageReader`."""
-        raise NotImplementedError
+        return iter(())
 
     def page(self, run_id: int) -> JobPage:
         """See :class:`~slurm_ofu.protocols.UsageReader`; of a run among those last asked for."""
@@ -80,6 +101,12 @@ class SlurmReader:
                 return JobPage(row=row, nodes=(), gpus=())
         raise StoreError(f"no run {run_id} is among those that Slurm's accounting was last asked for")
 
+    def _whole(self, selection: Selection) -> list[UsageRow]:
+        """The selected runs, whole."""
+        if self._answered is None or self._answered[0] != selection:
+            self._answered = selection, self._asked(selection)
+        return self._answered[1]
+
     def _asked(self, selection: Selection) -> list[UsageRow]:
         try:
             rows = (row for row in self._rows(selection) if row.gpu_count or self._token(row))
@@ -88,7 +115,7 @@ class SlurmReader:
             raise StoreError(f"Slurm's accounting: {error}") from error
         lives.sort(key=lambda life: (life.start_epoch_s, life.last.cluster, life.last.job_id))
         sums = [(life, self._sums(life)) for life in lives]
-        known = [(life, its) for life, its in sums if its is not None]
+        known = [(life, with_counts(its)) for life, its in sums if its is not None]
         return [_usage_row(run_id, life, its) for run_id, (life, its) in enumerate(known, start=1)]
 
     def _rows(self, selection: Selection) -> Iterator[AccountingRow]:
@@ -149,17 +176,53 @@ def _lives(rows: Iterable[AccountingRow]) -> Iterator[Life]:
 def _selected(life: Life, selection: Selection) -> bool:
     row, start, end = life.last, life.start_epoch_s, life.end_epoch_s
     since, until = selection.start_epoch_s, selection.end_epoch_s
-    if end is None or (until is not None and start >= until):
+    if until is not None and (start >= until or (since is not None and since >= until)):
         return False
-    if since is not None and end <= since and start < since:
+    if since is not None and end is not None and end <= since and start < since:
+        return False
+    if not _in_state(life, selection.states):
         return False
     wanted = (
         (selection.users, row.user),
         (selection.partitions, row.partition),
         (selection.accounts, row.account),
         (selection.clusters, row.cluster),
+        (selection.qos, row.qos),
+        (selection.job_names, row.job_name),
     )
-    return all(not names or name in names for names, name in wanted) and _asked_for(row, selection)
+    asked = all(not names or name in names for names, name in wanted) and _asked_for(row, selection)
+    return asked and (not selection.node_names or _had_any(life, selection.node_names))
+
+
+def _in_state(life: Life, states: Sequence[str]) -> bool:
+    """Slurm says "CANCELLED by 1000". A run that goes on is in no state but that, and has to be asked for."""
+    if not life.final:
+        return RUNNING in states
+    return not states or (life.last.state or "").partition(" ")[0] in states
+
+
+def _had_any(life: Life, node_names: Sequence[str]) -> bool:
+    lists = (one.row.node_list for one in life.segments)
+    return any(not set(node_names).isdisjoint(expand(names)) for names in lists if names is not None)
+
+
+def _start(selection: Selection) -> float:
+    return -math.inf if selection.start_epoch_s is None else selection.start_epoch_s
+
+
+def _end(selection: Selection) -> float:
+    return math.inf if selection.end_epoch_s is None else selection.end_epoch_s
+
+
+def _pieces(row: UsageRow, edges: Edges) -> dict[int, UsageSums]:
+    """Span → what of a run lies in it."""
+    assert row.run is not None and row.run.start_epoch_s is not None and row.run.end_epoch_s is not None
+    parts = list(edges.parts(row.run.start_epoch_s, row.run.end_epoch_s))
+    return {
+        span: row.sums if len(parts) == 1 else part_in_time(row.sums, share)
+        for span, share in parts
+        if 0 <= span < edges.span_count and edges.at[span] < edges.at[span + 1]
+    }
 
 
 def _asked_for(row: AccountingRow, selection: Selection) -> bool:
@@ -210,11 +273,13 @@ def _usage_row(run_id: int, life: Life, sums: UsageSums) -> UsageRow:
         )
     }
     count = life.number if row.restart_count is None else row.restart_count
+    end = life.start_epoch_s + life.elapsed_seconds + life.suspended_seconds
     run = RunRow(
         run_id=run_id,
         restart_count=count,
         start_epoch_s=float(life.start_epoch_s),
-        end_epoch_s=None if life.end_epoch_s is None else float(life.end_epoch_s),
+        end_epoch_s=float(end if life.end_epoch_s is None else life.end_epoch_s),
+        running=not life.final,
         submit_epoch_s=float(life.first.submit_epoch_s),
         elapsed_seconds=float(life.elapsed_seconds),
         suspended_seconds=float(life.suspended_seconds),
@@ -224,4 +289,4 @@ def _usage_row(run_id: int, life: Life, sums: UsageSums) -> UsageRow:
         claim=_claim(row.comment),
         **same,
     )
-    return UsageRow(group=str(row.job_id), sums=sums, run=run)
+    return UsageRow(group=str(row.job_id), sums=replace(sums, running_run_count=int(not life.final)), run=run)

@@ -1,4 +1,4 @@
-"""Put the collector's unit, inbox, database and configuration where they belong."""
+"""Put the collector's units, inbox, database and configuration where they belong."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +12,8 @@ from slurm_ofu.wiring.delivering import group_exists, owner_id
 from slurm_ofu.wiring.installing import shipped, write_configuration, write_filled
 
 UNIT = "slurm-ofu-collect.service"
+MAIL_TIMER = "slurm-ofu-mail.timer"
+UNITS = (UNIT, "slurm-ofu-mail.service", MAIL_TIMER)
 
 
 def install_collector(config_file: Path, systemd_dir: Path | None, *, python: Path) -> list[str]:
@@ -44,7 +46,12 @@ def _install(config_file: Path, systemd_dir: Path | None, python: Path) -> list[
             "@OFU_USER@": _user_lines(config),
             "@OFU_WRITES@": " ".join(f"-{path}" for path in _written(config)),
         }
-        said.append(write_filled(shipped(f"etc/systemd/{UNIT}"), systemd_dir / UNIT, values, mode=0o644))
+        said += [
+            write_filled(shipped(f"etc/systemd/{unit}"), systemd_dir / unit, values, mode=0o644)
+            for unit in UNITS
+        ]
+        if config.mail.sender:
+            said.append(f"for mail every Monday `systemctl enable --now {MAIL_TIMER}`, after ofu-admin mail")
         said.append(f"then `systemctl daemon-reload` and `systemctl enable --now {UNIT}`")
     return said
 

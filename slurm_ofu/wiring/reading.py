@@ -3,7 +3,7 @@
 from functools import partial
 
 from slurm_ofu.config import url_path
-from slurm_ofu.errors import StoreError, StoreMissing
+from slurm_ofu.errors import NotPermitted, StoreError, StoreMissing
 from slurm_ofu.store.read import Reader
 from slurm_ofu.values import Config
 from slurm_ofu.wiring.claiming import with_peak
@@ -12,8 +12,8 @@ from slurm_ofu.wiring.claiming import with_peak
 def open_reader(config: Config) -> Reader:
     """The reader of the configured database.
 
-    Raises StoreMissing where there is none, StoreError where it cannot be read: each says who may, and
-    what to do.
+    Raises StoreMissing where there is none, NotPermitted where this user may not read it, StoreError where
+    it cannot be read: each says what to do.
     """
     path = url_path(config.database)
     try:
@@ -25,10 +25,13 @@ def open_reader(config: Config) -> Reader:
             " with the first record that is delivered, or by ofu-admin init."
         ) from None
     except PermissionError:
-        raise StoreError(f"{path}: permission denied. {_who_may(config)}") from None
+        raise NotPermitted(
+            f"{path}: permission denied. {_who_may(config)} Your own jobs, and all that Slurm lets you see,"
+            " are in Slurm's accounting: ofu-report --from-slurm (where the site writes OFU back)."
+        ) from None
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error.strerror}") from error
-    return Reader(path, held_against=partial(with_peak, site_models=config.gpu_models))
+    return Reader(path, held_against=partial(with_peak, site_models=config.gpu_models), goals=config.goals)
 
 
 def _who_may(config: Config) -> str:

@@ -9,7 +9,7 @@ from slurm_ofu.protocols import Accounting
 from slurm_ofu.store.reconciling import ReconcilingReader
 from slurm_ofu.store.waiting import WaitingReader
 from slurm_ofu.values import Config, Reconciliation
-from slurm_ofu.wiring.completing import Completed, Completer
+from slurm_ofu.wiring.completing import Completed, Completer, gone_epoch_s
 from slurm_ofu.wiring.delivering import open_store
 
 
@@ -55,6 +55,7 @@ def reconcile(
                     start_epoch_s,
                     end_epoch_s,
                     ended_by_epoch_s=settled,
+                    gone_epoch_s=gone_epoch_s(config, now_epoch_s),
                     partitions=tuple(partitions),
                 ),
             )

@@ -13,6 +13,7 @@ from benchmarks import (
     epilog_wall,
     finish_storm,
     hook_latency,
+    interim_cost,
     record_size,
     report_speed,
     sampler_cost,
@@ -63,6 +64,14 @@ def test_the_sampler_starts_light(tmp_path: Path) -> None:
     assert len(found.modules) < 230
     assert not {"click", "rich", "sqlite_utils", "dateutil", "argparse", "logging"} & set(found.modules)
     assert median(found.ours) < 6 * median(found.bare)
+
+
+def test_an_interim_record_costs_little(tmp_path: Path) -> None:
+    """After a day on 8 GPUs its process costs some empty Python processes; it is one run, however often."""
+    found = interim_cost.measure(tmp_path, rounds=3)
+    assert (1, 1) == found.stored
+    assert median(found.child) < 40 * median(found.bare)
+    assert found.peak_mb < 60
 
 
 def test_a_long_job_ends_in_time(tmp_path: Path) -> None:

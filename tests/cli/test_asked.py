@@ -154,3 +154,15 @@ def test_an_end_without_a_year_comes_after_the_start(
         shown = asked(starttime=start, endtime=end).end
         assert shown is not None
         assert expected == shown.isoformat()
+
+
+def test_what_else_narrows_a_question() -> None:
+    """QOS, names, nodes and states go into the selection as they are; order and worst list stay outside."""
+    question = asked(
+        qos=("high",), job_names=("train",), node_names=("n1",), states=("FAILED",), sort="lost", worst=3
+    )
+    selection = question.selection
+    assert (("high",), ("train",), ("n1",), ("FAILED",)) == (
+        *(selection.qos, selection.job_names, selection.node_names, selection.states),
+    )
+    assert ("lost", 3) == (question.sort, question.worst)

@@ -32,10 +32,18 @@ def parsed(*lists: str) -> tuple[AskedJob, ...]:
         ("123_[7,1-2,2]", AskedJob(text="123_[7,1-2,2]", array_tasks=((123, 7), (123, 1), (123, 2)))),
         ("123+0", AskedJob(text="123+0", het_component=(123, 0))),
         ("123+11", AskedJob(text="123+11", het_component=(123, 11))),
+        ("123_[1-3%2]", AskedJob(text="123_[1-3%2]", array_tasks=((123, 1), (123, 2), (123, 3)))),
+        ("123_[1,7%10]", AskedJob(text="123_[1,7%10]", array_tasks=((123, 1), (123, 7)))),
+        ("123.batch", AskedJob(text="123.batch", job_id=123)),
+        ("123.0", AskedJob(text="123.0", job_id=123)),
+        ("123_4.extern", AskedJob(text="123_4.extern", array_tasks=((123, 4),))),
+        ("123+1.0", AskedJob(text="123+1.0", het_component=(123, 1))),
+        ("67108865", AskedJob(text="67108865", job_id=67108865)),  # of a federation: 1 on cluster 1
     ],
 )
 def test_ids(text: str, job: AskedJob) -> None:
-    """A plain id, a task or tasks of an array and a component are written as Slurm writes them."""
+    """A plain id, a task or tasks of an array and a component are written as Slurm writes them; how many
+    tasks run at once is no matter, and a step stands for its job."""
     assert (job,) == parsed(text)
 
 
@@ -62,8 +70,8 @@ def test_lists(lists: tuple[str, ...], texts: list[str]) -> None:
 MALFORMED = [
     *("abc", "-5", "0", "0_1", "1,,2", ",", "1,,", ",1", "", "4294967296", "9" * 99, "١٢", "1 2", HOSTILE),
     *("1_", "1_x", "1_[]", "1_[1", "1_1]", "1_[3-1]", "1_[1-]", "1_[-1]", "1_[1,,2]", "1_[1-2-3]", "1_[1:2]"),
-    *("1_[1-5%2]", "1+", "1+x", "1+-1", "1+[0-1]", "+1", "_1", "1_2_3", "1+2+3", "1_2+3", "1_[1],[2]"),
-    "1_99999999999",
+    *("1_[1-5%2%3]", "1+", "1+x", "1+-1", "1+[0-1]", "+1", "_1", "1_2_3", "1+2+3", "1_2+3", "1_[1],[2]"),
+    *("1_99999999999", "1_[1-5%]", "1_[%2]", "1_[1-5]%2", "1_4%2", "1.", "1..0", "1.0.0", ".batch", "1.b-c"),
 ]
 
 
@@ -77,9 +85,6 @@ def test_what_is_no_id(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("123.batch", "is a step, which has no OFU of its own: ask for its job, 123"),
-        ("123.0", "ask for its job, 123"),
-        ("123_4.extern", "ask for its job, 123_4"),
         ("123_1-3", r"write 123_\[1-3\] for several tasks"),
         ("123_[0-1000]", "over 1000 tasks: ask for the whole array, 123"),
         ("123_[0-999,5000]", "over 1000 tasks: ask for the whole array, 123"),
@@ -87,7 +92,7 @@ def test_what_is_no_id(text: str) -> None:
     ],
 )
 def test_hints(text: str, hint: str) -> None:
-    """A step, tasks without brackets and too many tasks have a hint of their own."""
+    """Tasks without brackets and too many tasks have a hint of their own."""
     with pytest.raises(MalformedJobId, match=hint):
         parsed(text)
 

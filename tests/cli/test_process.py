@@ -101,7 +101,7 @@ def open_directory() -> Iterator[Path]:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
 def test_permission_denied_names_the_group(open_directory: Path) -> None:
-    """Who may not read the database is told which group may, with exit code 4."""
+    """Who may not read the database is told which group may, and of the way through slurmdbd: exit code 5."""
     open_directory.chmod(0o755)
     database = open_directory / "ofu.db"
     database.write_bytes(b"")
@@ -113,8 +113,9 @@ def test_permission_denied_names_the_group(open_directory: Path) -> None:
         f" report.main(['--config', {str(config)!r}, '-a'], prog_name='ofu-report')"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (4, "") == (done.returncode, done.stdout)
+    assert (5, "") == (done.returncode, done.stdout)
     assert f"{database}: permission denied. Members of the group 'slurm-ofu' may read it" in done.stderr
+    assert "ofu-report --from-slurm" in done.stderr
 
 
 def test_plain_reports_do_not_load_rich(config: Path) -> None:

@@ -3,17 +3,25 @@
 import csv
 import io
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from slurm_ofu import __version__
 from slurm_ofu.cli.report import report
+from slurm_ofu.store.write import SqliteStore
 from tests.cli.conftest import Ask, configuration
 from tests.reports.examples import HOSTILE
+from tests.store.records import expand, make_gpu, make_job, make_record
 
-MISSING = "no jobs match: job 7 (all times); a job appears here only after it has ended\n"
+MISSING = (
+    "no jobs match: job 7 (all times); a job appears here with its first record, at the latest when it has"
+    " ended\n"
+)
 SINCE = ("-a", "-S", "2025-06-01")
 
 
@@ -81,7 +89,7 @@ def test_groups(ask: Ask, by: str, groups: list[str]) -> None:
 def test_selection(ask: Ask, options: tuple[str, ...], expected: list[str]) -> None:
     """Users, partitions, accounts, clusters, window and ids each narrow the answer."""
     result = ask(*SINCE, "-P", *options)
-    assert 0 == result.exit_code
+    assert (0 if expected else 2) == result.exit_code
     assert sorted(expected) == sorted(job_ids(result.stdout))
 
 
@@ -112,6 +120,164 @@ def test_a_comma_after_the_last_id_is_no_harm(ask: Ask) -> None:
     assert ["1002"] == job_ids(ask("-j", "1002,", "-P").stdout)
 
 
+GROUPED = {
+    "user": ["ada", "bob"],
+    "qos": ["unknown"],
+    "job-name": ["unknown"],
+    "node": ["n1", "n2"],
+    "gpu-model": ["unknown", "NVIDIA H100 80GB HBM3"],
+    "day": ["2025-06-14", "2025-06-15", "2025-06-16"],
+    "hour": ["2025-06-15 17:00", "2025-06-15 18:00", "2025-06-15 19:00"],
+}
+
+
+@pytest.mark.parametrize("by", GROUPED)
+def test_tables_of_groups(ask: Ask, by: str) -> None:
+    """A line per group, and a total that counts each run once, whatever the groups share."""
+    result = ask("-a", "-S", "2025-06-14", "-E", "2025-06-17", "--by", by, "-M", "alpha")
+    assert (0, "") == (result.exit_code, result.stderr)
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith(f"OFU by {by}, cluster alpha, 2025-06-14 00:00:00 to")
+    total = next((line for line in lines if line.startswith("TOTAL ")), None)
+    first = next(at for at, line in enumerate(lines) if " Runs " in line) + 1
+    assert [True] * len(GROUPED[by]) == [
+        line.startswith(group) for line, group in zip(lines[first:], GROUPED[by], strict=False)
+    ]
+    if total is not None:
+        assert "5" == total.split()[1]
+
+
+def test_days_and_hours_add_up(ask: Ask) -> None:
+    """The spans' GPU-hours are those of the whole window, which cuts runs: hours of a run on either side."""
+    window = ("-a", "-S", "2025-06-15T17:30", "-E", "2025-06-15T20:30", "-M", "alpha", "--json")
+    whole = json.loads(ask(*window, "--by", "user").stdout)["total"]
+    for by in ("day", "hour"):
+        document = json.loads(ask(*window, "--by", by).stdout)
+        hours = sum(row["gpu_hours"] or 0.0 for row in document["rows"])
+        assert pytest.approx(whole["gpu_hours"]) == hours
+        assert whole == document["total"]
+    names = [row["hour"] for row in document["rows"]]
+    assert ["2025-06-15T17:30+02:00", "2025-06-15T18:00+02:00"] == names[:2]
+
+
+def test_jobs_by_hour_without_a_window(ask: Ask) -> None:
+    """--jobs with --by hour is about the time in which they ran."""
+    result = ask("-j", "1001", "--by", "hour", "-P", "-n", "-o", "Hour,GPUHours")
+    assert (0, "2025-06-15T17:15+02:00|6.0\n2025-06-15T18:00+02:00|2.0\n") == (
+        result.exit_code,
+        result.stdout,
+    )
+    assert 2 == ask("-j", "7", "--by", "hour").exit_code
+
+
+def test_chosen_fields(ask: Ask) -> None:
+    """--format chooses the columns of lines, also of --jobs and of groups; notes come with the header."""
+    lines = ask(*SINCE, "-o", "jobid%-6,ofu,cov,reason").stdout.splitlines()
+    assert ["JobID", "OFU", "Coverage", "Reason"] == lines[0].split()
+    assert "1001     20.0 %   48.6 % not_delivered" == lines[2]
+    assert "Notes" in lines
+    assert "1002|\n" == ask("-j", "1002", "-n", "-p", "-o", "JobID").stdout
+    assert "1002         n/a\n" == ask("-j", "1002", "-n", "-o", "JobID,OFU%3").stdout
+    assert (
+        "ada;0.2\n"
+        == ask(*SINCE, "-u", "ada", "--by", "user", "-nP", "--delimiter", ";", "-o", "User,OFU").stdout
+    )
+    assert "JobID,OFU\n1003,0.2\n" == ask(*SINCE, "-r", "long", "--csv", "-o", "JobID,OFU").stdout
+
+
+def test_fields_from_the_environment(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OFU_FORMAT is for lines by job: groups, pages and JSON stay as they are; --format goes before it."""
+    monkeypatch.setenv("OFU_FORMAT", "JobID,Reason%20")
+    assert "1001|not_delivered\n" == ask("-j", "1001", "-nP").stdout
+    assert "8.0\n" == ask("-j", "1001", "-nP", "-o", "GPUs").stdout
+    assert ask("-j", "1001").stdout.startswith("Job 1001 ")
+    assert 1 == len(json.loads(ask("-j", "1001", "--json").stdout)["rows"])
+    assert ask(*SINCE, "--by", "user", "-P").stdout.startswith("user|run_count|")
+    monkeypatch.setenv("OFU_FORMAT", "JobID,Colour")
+    assert "OFU_FORMAT: 'Colour' is no field" in ask("-j", "1001", "-P").stderr
+
+
+def test_running_jobs(tmp_path: Path) -> None:
+    """-s R is about jobs that go on, which are marked; without it they are there as well."""
+    database = tmp_path / "ofu.db"
+    store = SqliteStore(database, group=None, world_readable=True, wait_seconds=30.0, expand_hostlist=expand)
+    going_on = replace(make_record(make_job(job_id=1001)), interim=True)
+    store.write([going_on, make_record(make_job(job_id=1002))])
+    config = str(configuration(tmp_path, database))
+
+    def shown(*options: str) -> str:
+        return CliRunner().invoke(report, ["--config", config, *SINCE, *options]).stdout
+
+    assert "1001|RUNNING|Unknown\n" == shown("-s", "R", "-nP", "-o", "JobID,State,End")
+    assert ["1001", "1002"] == job_ids(shown("-P"))
+    assert "(so far)" in shown("-s", "r")
+
+
+def test_times_follow_slurms_variable(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SLURM_TIME_FORMAT is that of Slurm's commands; one that cannot be used is exit code 1."""
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "%s")
+    assert "1750000500\n" == ask("-j", "1001", "-nP", "-o", "Start").stdout
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "%H" * 999)
+    result = ask("-j", "1001", "-nP", "-o", "Start")
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert "SLURM_TIME_FORMAT" in result.stderr
+
+
+def test_sorted(ask: Ask) -> None:
+    """--sort brings the most GPU-hours first, and what is not known last."""
+    ids = job_ids(ask(*SINCE, "-P", "--sort", "gpu-hours").stdout)
+    assert ("1001", "1005") == (ids[0], ids[-1])
+
+
+def test_worst_on_demand(ask: Ask) -> None:
+    """--worst adds a list to JSON, empty where nothing is lost; without it there is none."""
+    assert [] == json.loads(ask(*SINCE, "--json", "--worst", "3").stdout)["worst"]
+    assert "worst" not in json.loads(ask(*SINCE, "--json").stdout)
+
+
+def test_the_worst_runs(tmp_path: Path) -> None:
+    """Under groups stand the runs that lost most, whoever is on no tensor cores not among them; --worst says
+    how many, in JSON too, and --sort lost brings the groups into that order."""
+    database = tmp_path / "ofu.db"
+    store = SqliteStore(database, group=None, world_readable=True, wait_seconds=30.0, expand_hostlist=expand)
+    judged: dict[str, Any] = {
+        "idle_seconds": 0.0,
+        "idle_covered_seconds": 3500.0,
+        "non_tensor_covered_seconds": 3500.0,
+    }
+    runs = {1: (350.0, 0.0), 2: (1050.0, 0.0), 3: (0.0, 3500.0), 4: (1400.0, 0.0)}
+    for job_id, (tensor_ref, non_tensor) in runs.items():
+        gpu = replace(make_gpu(tensor_ref=tensor_ref), non_tensor_seconds=non_tensor, **judged)
+        store.write([make_record(make_job(job_id=job_id, user=f"user{job_id}"), gpus=[gpu])])
+    config = str(configuration(tmp_path, database))
+
+    def shown(*options: str) -> str:
+        return CliRunner().invoke(report, ["--config", config, *SINCE, *options]).stdout
+
+    listed = shown("--by", "user").partition("Most lost GPU-hours\n")[2].splitlines()
+    assert ["1", "2", ""] == [line[:4].strip() for line in listed[1:4]]
+    assert "Most lost" not in shown("--by", "user", "--worst", "0") + shown() + shown("--by", "user", "-n")
+    assert [1] == [row["job_id"] for row in json.loads(shown("--json", "--worst", "1"))["worst"]]
+    assert "user1|0.729166666667\nuser2|0.243055555556\nuser4|0.0\nuser3|\n" == shown(
+        "--by", "user", "--sort", "lost", "-nP", "-o", "User,Lost"
+    )
+
+
+@pytest.mark.parametrize("option", ["-e", "--helpformat"])
+def test_help_format(option: str) -> None:
+    """It needs neither a configuration nor a database."""
+    result = CliRunner().invoke(report, [option])
+    assert (0, True) == (result.exit_code, result.stdout.startswith("Account "))
+
+
+def test_options_of_sacct_are_understood(ask: Ask) -> None:
+    """-X is what is shown anyway, a uid is a user, a step is its job, states are known by both names."""
+    assert ["1001"] == job_ids(ask("-X", "-j", "1001.batch", "-P").stdout)
+    assert 2 == ask(*SINCE, "--uid", "0", "-P").exit_code
+    assert 2 == ask(*SINCE, "-s", "to,FAILED", "-P").exit_code
+    assert ["1001"] == job_ids(ask(*SINCE, "-N", "n[2-9]", "-M", "alpha", "-P").stdout)
+
+
 def test_page_as_json(ask: Ask) -> None:
     """-j --json gives the same rows with nodes, GPUs and timeline."""
     document = json.loads(ask("-j", "1001", "--json").stdout)
@@ -139,10 +305,10 @@ def test_csv(ask: Ask) -> None:
     ("options", "stdout"),
     [((), ""), (("-P", "-n"), ""), (("--csv", "-n"), ""), (("-j", "99"), "")],
 )
-def test_no_match_is_an_answer(ask: Ask, options: tuple[str, ...], stdout: str) -> None:
-    """Where no job matches the answer is empty, exit code 0, and stderr says what was searched."""
+def test_nothing_matches(ask: Ask, options: tuple[str, ...], stdout: str) -> None:
+    """Where no job matches the answer is empty, exit code 2, and stderr says what was searched."""
     result = ask("-u", "nobody-there", "-S", "2025-01-01", "-E", "2025-02-01", *options)
-    assert (0, stdout) == (result.exit_code, result.stdout)
+    assert (2, stdout) == (result.exit_code, result.stdout)
     assert result.stderr.startswith("no jobs match: user nobody-there")
     assert "(2025-01-01 00:00:00 to 2025-02-01 00:00:00 CET (UTC+01:00))" in result.stderr
 
@@ -151,7 +317,7 @@ def test_no_match_in_json_keeps_the_schema(ask: Ask) -> None:
     """An empty answer in JSON has empty rows and no total."""
     result = ask("-u", "nobody-there", "--json")
     document = json.loads(result.stdout)
-    assert (0, 1, [], None) == (
+    assert (2, 2, [], None) == (
         result.exit_code,
         document["schema_version"],
         document["rows"],
@@ -159,19 +325,33 @@ def test_no_match_in_json_keeps_the_schema(ask: Ask) -> None:
     )
 
 
-@pytest.mark.parametrize("ids", ["abc", "123.batch", "12+", "1,,2", "", HOSTILE])
+@pytest.mark.parametrize("ids", ["abc", "123.", "12+", "1,,2", "", HOSTILE])
 def test_malformed_ids(ask: Ask, ids: str) -> None:
     """What is not a job id is refused with exit code 3, in words that no terminal obeys."""
     result = ask(f"--jobs={ids}")
     assert (3, "") == (result.exit_code, result.stdout)
-    assert "write 1234" in result.stderr or "ask for its job, 123" in result.stderr
+    assert "write 1234" in result.stderr
     assert "\x1b" not in result.stderr
 
 
 USAGE_ERRORS = [
     (("--no-such-option",), "No such option"),
     (("stray",), "unexpected extra argument"),
-    (("--by", "node"), "--by"),
+    (("--by", "colour"), "--by"),
+    (("-s", "CD,LOST"), "'LOST' is no state; there are BF BOOT_FAIL, CA CANCELLED"),
+    (("-N", "n[3-1]"), "runs backwards"),
+    (("-N", "n[0-99999]"), "more names than the limit"),
+    (("-N", ""), "a name is empty"),
+    (("-q", ","), "a name is empty"),
+    (("--worst", "-1"), "--worst"),
+    (("-o", "JobID,Colour"), "'Colour' is no field; there are Account, "),
+    (("-o", ""), "names no field"),
+    (("--by", "user", "-o", "NodeList"), "with --by user there is no NodeList; there are User, OFU"),
+    (("--json", "-o", "OFU"), "--format has no part in --json"),
+    (("--delimiter", ";"), "--delimiter belongs to -p or -P"),
+    (("-P", "--delimiter", "."), "figures could hold it"),
+    (("-p", "-P"), "exclude each other"),
+    (("-S", "1990-01-01", "--by", "hour"), "over 10000 hours"),
     (("-u", ""), "a name is empty"),
     (("-u", "ada,,bob"), "a name is empty"),
     (("-u", "ad\udcffa"), "'ad\\udcffa': not a printable name"),
@@ -220,9 +400,21 @@ def test_a_directory_is_no_database(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
-def test_help(option: str) -> None:
-    """Help explains the figure, shows examples and lists the exit codes, in 80 columns."""
+def test_help_is_one_screen(option: str) -> None:
+    """Help fits a terminal of 24 lines of 80 columns, names only options that there are, and leads on."""
     result = CliRunner().invoke(report, [option])
+    assert 0 == result.exit_code
+    lines = result.stdout.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    options = {name for param in report.params for name in param.opts} | {"--help-all"}
+    assert set() == set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", result.stdout)) - options - {"--help"}
+    assert "--help-all" in result.stdout
+
+
+def test_help_all() -> None:
+    """All of the help explains the figure, shows examples and lists the exit codes, in 80 columns."""
+    result = CliRunner().invoke(report, ["--help-all"])
     assert 0 == result.exit_code
     for words in ("Examples", "ofu-report -j 4711,4712", "Exit codes", "Coverage", "n/a"):
         assert words in result.stdout

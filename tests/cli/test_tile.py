@@ -190,8 +190,8 @@ def test_reports_are_as_before(ask: Ask) -> None:
 
 
 def test_help_mentions_it() -> None:
-    """ofu-report --help names the command, and its own help says what it is for."""
-    overview = CliRunner().invoke(report, ["--help"], prog_name="ofu-report")
+    """ofu-report --help-all names the command, and its own help says what it is for."""
+    overview = CliRunner().invoke(report, ["--help-all"], prog_name="ofu-report")
     assert "tile  What padding to whole tiles costs one matrix product." in overview.stdout
     own = tile("--help")
     assert (0, "") == (own.exit_code, own.stderr)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.site import BIN, SPOOL, Site
+from tests.e2e.site import BIN, NO_INTERIMS, SPOOL, Site
 from tests.services.processes import ClusterError, Process, free_ports, poll
 
 #: For so long what is known of jobs must stay the same before a test looks at it.
@@ -37,7 +37,7 @@ class CollectedSite(Site):
     def node_toml(self) -> str:
         """What a node is told: the collector, and nothing of the database."""
         return (
-            f'[node]\nspool_dir = "{SPOOL}"\n[sampler]\n{self.settings}\n'
+            f'[node]\nspool_dir = "{SPOOL}"\n[sampler]\n{NO_INTERIMS}\n{self.settings}\n'
             f'[delivery]\nto = "http://127.0.0.1:{self.port}"\nwait_seconds = 5\n'
             f'munge_socket = "{self.cluster.layout.munge_socket}"\n'
         )

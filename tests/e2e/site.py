@@ -26,6 +26,8 @@ from tests.standins.nvml_standin import Scenario, Truth
 BIN = Path(sys.executable).parent
 CONFIG = "/etc/slurm-ofu/slurm-ofu.toml"
 SPOOL = "/var/spool/slurm-ofu"
+#: The first one comes at a random time: a test that is about them puts another number there.
+NO_INTERIMS = "interim_seconds = 0"
 LIBRARY_DIRECTORY = Path("/usr/lib") / (sysconfig.get_config_var("MULTIARCH") or "x86_64-linux-gnu")
 
 
@@ -93,7 +95,7 @@ class Site:
     def toml(self, deliver_to: str) -> str:
         """A whole configuration file."""
         return (
-            f'[node]\nspool_dir = "{SPOOL}"\n[sampler]\n{self.settings}\n'
+            f'[node]\nspool_dir = "{SPOOL}"\n[sampler]\n{NO_INTERIMS}\n{self.settings}\n'
             f'[delivery]\nto = "{deliver_to}"\nwait_seconds = 5\n'
             f'[database]\nurl = "sqlite://{self.database}"\ngroup = "root"\n'
         )

@@ -15,8 +15,11 @@ from typing import Any
 
 import pytest
 
+from slurm_ofu.figures import figures
+from slurm_ofu.store.read import Reader
+from slurm_ofu.values import JobPage, Selection
 from tests.e2e.conftest import SiteFactory
-from tests.e2e.site import BIN, CONFIG, Site
+from tests.e2e.site import BIN, CONFIG, NO_INTERIMS, Site
 from tests.services.unix_users import ALICE, BOB, CAROL
 from tests.standins.nvml_standin import Gpu, Scenario, Segment
 
@@ -85,6 +88,7 @@ class Day:
     site: Site
     jobs: dict[str, int] = field(default_factory=dict)
     accounted: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    seen_running: JobPage | None = None  # of the job to be cancelled, before it is
 
     def pages(self, name: str) -> list[dict[str, Any]]:
         """Our pages of a job, a run each."""
@@ -101,6 +105,8 @@ def day(make_site: SiteFactory) -> Day:
     """All jobs run at the same time where they fit; the tests look at what came of them."""
     site = make_site(scenarios(), SETTINGS)
     day = Day(site)
+    speaking = site.config.read_text().replace(NO_INTERIMS, "interim_seconds = 2")
+    site.configure(site.nodes[3], speaking)
     submit_the_long_ones(day)
     meddle(day)
     for name, job in day.jobs.items():
@@ -137,7 +143,9 @@ def meddle(day: Day) -> None:
     cluster.run("scontrol", "requeue", str(jobs["requeued"]))
     start_again(day, jobs["requeued"])
     jobs["cancelled"] = cluster.sbatch("sleep 300", "--gres=gpu:1", f"--nodelist={n4}", user=ALICE)
-    site.wait_checkpoint(n4, jobs["cancelled"])
+    day.seen_running = cluster.wait_for(
+        lambda: running_page(site, jobs["cancelled"]), 60, "figures of a running job"
+    )
     cluster.run("scancel", str(jobs["cancelled"]))
     jobs["failed"] = cluster.sbatch("sleep 2; exit 3", "--gres=gpu:1", f"--nodelist={n4}", user=ALICE)
     jobs["exclusive"] = cluster.sbatch(
@@ -149,6 +157,15 @@ def meddle(day: Day) -> None:
     site.wait_checkpoint(n1, jobs["shrunk"])
     cluster.run("scontrol", "update", f"jobid={jobs['shrunk']}", "NumNodes=1")
     cluster.tell("shrunk")
+
+
+def running_page(site: Site, job_id: int) -> JobPage | None:
+    """The page of a job that runs, once its nodes have said how it fares."""
+    site.ingest()
+    reader = Reader(site.database)
+    rows = reader.usage(Selection(states=("RUNNING",), job_ids=(job_id,)), "job")
+    measured = [row.run.run_id for row in rows if row.run is not None and row.sums.ofu_covered_seconds > 0]
+    return reader.page(measured[0]) if measured else None
 
 
 def start_again(day: Day, job: int) -> None:
@@ -228,6 +245,22 @@ def test_a_cancelled_job_holds_its_gpu_until_it_is_gone(day: Day) -> None:
     [row], page = day.accounted["cancelled"], day.page("cancelled")
     slurm = int(row["ElapsedRaw"])
     assert slurm - 1.5 <= page["gpu_hours"] * 3600 <= slurm + 8
+
+
+@pytest.mark.slurm_versions("a running job shows its OFU so far")
+def test_a_running_job_shows_its_ofu_so_far(day: Day) -> None:
+    """Its figures are the truth up to its latest word; after its end it is one finished run like others."""
+    assert day.seen_running is not None
+    row, [node], [gpu] = day.seen_running.row, day.seen_running.nodes, day.seen_running.gpus
+    assert row.run is not None
+    assert (True, "RUNNING", None) == (row.run.running, row.run.state, row.run.exit_code)
+    assert node.start_epoch_s is not None
+    assert node.end_epoch_s is not None
+    true = day.site.truth(node.node_name, gpu.totals.position, node.start_epoch_s, node.end_epoch_s)
+    assert figures(row.sums).ofu_ratio == pytest.approx(true.ofu, abs=0.03)
+    assert "ok" == day.page("cancelled")["reason"]
+    reader = Reader(day.site.database)
+    assert [] == reader.usage(Selection(states=("RUNNING",)), "job")
 
 
 def gpu_count(row: Mapping[str, str]) -> int:

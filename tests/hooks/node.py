@@ -81,7 +81,9 @@ class Node:
 
     def write_config(self, **sampler: Any) -> None:
         """The configuration: a source whose truth is known, short intervals."""
-        settings = {"source": f"synthetic://{self.source}", **self.sampler, **sampler}
+        source = f"synthetic://{self.source}"
+        # The first interim record comes at a random time: only where a test asks for them.
+        settings = {"source": source, "interim_seconds": 0, **self.sampler, **sampler}
         lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
         self.config.write_text(
             "\n".join(

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from slurm_ofu.counters.pattern import Segment
 from slurm_ofu.integrals.gpu_fold import GpuFold
 from slurm_ofu.integrals.minutes import Minutes
+from slurm_ofu.integrals.quarters import quarter_sums
 from slurm_ofu.integrals.side import SideSums
-from slurm_ofu.integrals.totals import Allocation, quarter_sums
+from slurm_ofu.integrals.totals import Allocation, part_of
 from slurm_ofu.values import Estimator, GpuTotals, Reading, Reason
 from tests.integrals.examples import H100, SECOND, counted_fold, near, sample, totals
 from tests.integrals.simulated import ESTIMATORS, MINUTE, Course, folded, idling, measured, stretch
@@ -231,7 +232,8 @@ def test_looking_changes_nothing() -> None:
 
 
 def test_the_state_does_not_grow() -> None:
-    """Minutes and peak take the same room after a day as after ten minutes."""
+    """Minutes and peak take the same room after a day as after ten minutes, but for a row of each quarter
+    hour."""
 
     def size(minutes: int) -> int:
         fold, side = Minutes(), SideSums.empty()
@@ -239,7 +241,8 @@ def test_the_state_does_not_grow() -> None:
             one = at(number * 60, number * 60 + 60, sm=0.3, utilisation=0.4, watts=333.3)
             side.add(one)
             fold.add(one, side)
-        return len(repr(fold))
+        assert len(fold.quarters) <= minutes / 15 + 1
+        return len(repr(replace(fold, quarters={})))
 
     assert size(1440) < size(10) + 50
 
@@ -360,6 +363,40 @@ def test_sm_activity_tells_work_from_a_standstill() -> None:
     busy = [at(s, s + 10, sm=0.9, tensor=0.5, utilisation=0.9, watts=600) for s in range(0, 60, 10)]
     end = at(60, 68, utilisation=0.9, watts=600)
     assert "ok" == totals(fold_of(*busy, end)).reason
+
+
+# --------------------------------------------------------------- by quarter hour
+
+
+@pytest.mark.property
+@settings(max_examples=40, deadline=None)
+@given(courses(), st.sampled_from(ESTIMATORS), st.integers(2, 60), st.integers(1, 3))
+def test_quarter_hours_add_up_to_what_was_judged(
+    course: Course, estimator: Estimator, interval_s: int, sharers: int
+) -> None:
+    """Of a GPU that several runs share, too; and through a checkpoint."""
+    fold = GpuFold.from_state(folded(course, estimator, float(interval_s)).state())
+    whole = Allocation(
+        position=0, allocated_seconds=9e3, uuid=None, gpu_model="x", mapped_by=None, sharers=sharers
+    )
+    its = part_of(totals(fold), whole)
+    assume(its.reason != "suspect")
+    rows = quarter_sums([(fold, whole)], H100, "x", 0.1, {})
+    for name in ("idle_seconds", "idle_covered_seconds", "non_tensor_seconds", "non_tensor_covered_seconds"):
+        assert near(getattr(its, name) or 0.0, within=1e-6) == sum(getattr(row, name) for row in rows)
+
+
+def test_a_minute_in_two_quarter_hours_is_shared_by_time() -> None:
+    """By the wall clock: the run began a quarter of a minute before a quarter hour did."""
+    fold, side = Minutes(), SideSums.empty()
+    for number in range(60):
+        one = at(number * 60, number * 60 + 60, sm=0.0, utilisation=0.0)
+        side.add(one)
+        fold.add(one, side, (900 * 4 - 15) * SECOND)
+    its = fold.finished(60 * 60 * SECOND).quarters
+    assert {3: 15.0, 4: 900.0, 5: 900.0, 6: 900.0, 7: 885.0} == {
+        quarter: near(sums.idle_seconds) for quarter, sums in its.items()
+    }
 
 
 # --------------------------------------------------------------- the busiest five minutes

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from slurm_ofu.figures.student import NORMAL_QUANTILE, t_quantile
 from slurm_ofu.integrals.gpu_fold import GpuFold
-from slurm_ofu.integrals.totals import Allocation, Rules, gpu_totals, quarter_sums
+from slurm_ofu.integrals.quarters import quarter_sums
+from slurm_ofu.integrals.totals import Allocation, Rules, gpu_totals
 from slurm_ofu.values import GpuModel, GpuTotals
 from tests.integrals.examples import H100, RULES, SECOND, counted_fold, near, sample, totals
 

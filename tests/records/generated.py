@@ -91,6 +91,10 @@ QUARTERS = st.builds(
     tensor_active_seconds=SECONDS,
     tensor_ref_seconds=maybe(SECONDS),
     tensor_ref_error_seconds=maybe(SECONDS),
+    idle_seconds=maybe(SECONDS),
+    idle_covered_seconds=maybe(SECONDS),
+    non_tensor_seconds=maybe(SECONDS),
+    non_tensor_covered_seconds=maybe(SECONDS),
 )
 CLAIMS = st.builds(
     Claim,

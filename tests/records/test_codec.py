@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slurm_ofu.errors import RecordError
-from slurm_ofu.records.codec import FORMAT, SIZE_LIMIT, decode, encode
+from slurm_ofu.records.codec import FORMAT, INTERIM_FORMAT, SIZE_LIMIT, decode, encode
 from slurm_ofu.values import NodeRecord, QuarterSums, Timeline
 from tests.records.generated import GPUS, QUARTERS, RECORDS, noisy_record
 
@@ -309,8 +309,24 @@ def test_quarters_are_checked(column: str, value: Any) -> None:
 
 def test_a_newer_format_is_refused_by_its_number() -> None:
     """A record of a newer format says so, with both numbers."""
-    with pytest.raises(RecordError, match=rf"format {FORMAT + 1} .*reads {FORMAT}"):
-        decode(packed({**TABLE, "format": FORMAT + 1}))
+    with pytest.raises(RecordError, match=rf"format {INTERIM_FORMAT + 1} .*reads {INTERIM_FORMAT}"):
+        decode(packed({**TABLE, "format": INTERIM_FORMAT + 1}))
+
+
+def test_an_interim_record_has_a_format_of_its_own() -> None:
+    """A version that knows nothing of interim records must not read one as a finished run's."""
+    interim = replace(RECORD, interim=True)
+    assert [FORMAT, INTERIM_FORMAT] == [table_of(record)["format"] for record in (RECORD, interim)]
+    assert [False, True] == [decode(encode(record)).interim for record in (RECORD, interim)]
+
+
+@pytest.mark.parametrize("interim", [False, True])
+def test_format_and_record_agree(interim: bool) -> None:
+    """A record that says otherwise of itself than its format is no record."""
+    table = table_of(replace(RECORD, interim=interim))
+    table["format"] = FORMAT if interim else INTERIM_FORMAT
+    with pytest.raises(RecordError, match="do not agree"):
+        decode(packed(table))
 
 
 def test_fields_of_a_newer_version_are_skipped() -> None:
@@ -341,3 +357,19 @@ def test_rows_alone_come_back(gpu: Any, quarter: QuarterSums) -> None:
     """One GPU and one quarter hour come back within the stated rounding, whatever stands beside them."""
     record = replace(RECORD, gpus=(gpu,), quarters=(quarter,))
     assert [] == differences(record, decode(encode(record)))
+
+
+def test_quarter_hours_without_what_was_judged_are_an_earlier_versions() -> None:
+    """Their columns are missing, which is not 0; and no column is written that says nothing."""
+    known: dict[str, Any] = {"idle_seconds": 1.0, "idle_covered_seconds": 0.0, "non_tensor_seconds": None}
+    quarters = tuple(replace(row, **known) for row in RECORD.quarters)
+    table = table_of(replace(RECORD, quarters=quarters))
+    columns = table["record"]["quarters"]
+    assert [1000] * len(quarters) == columns["idle_seconds"]
+    assert "non_tensor_seconds" not in columns
+    for name in ("idle_seconds", "idle_covered_seconds"):
+        del columns[name]
+    assert {(None, None, None)} == {
+        (row.idle_seconds, row.idle_covered_seconds, row.non_tensor_seconds)
+        for row in decode(packed(table)).quarters
+    }

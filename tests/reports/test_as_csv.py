@@ -15,7 +15,7 @@ RUN = (
     *("node_list", "node_count", "comment", "exit_code", "start_epoch_s", "end_epoch_s"),
     *("qos", "array_job_id", "array_task_id", "het_job_id", "het_offset", "submit_epoch_s"),
     *("elapsed_seconds", "suspended_seconds", "alloc_tres", "slurm_gpu_count", "accounted", "heard"),
-    "display_job_id",
+    *("running", "display_job_id"),
 )
 FIGURES = (
     *("run_count", "gpu_count", "gpu_count_unknown_time"),
@@ -25,7 +25,8 @@ FIGURES = (
     *("idle_gpu_hours", "idle_judged_gpu_hours", "idle_tail_gpu_hours"),
     *("non_tensor_gpu_hours", "non_tensor_judged_gpu_hours", "peak_ofu_ratio"),
     *("throttled_power_gpu_hours", "throttled_thermal_gpu_hours", "throttle_known_gpu_hours"),
-    "held_suspended_gpu_hours",
+    *("held_suspended_gpu_hours", "lost_gpu_hours", "ranked_gpu_hours", "band_run_counts"),
+    *("non_tensor_run_count", "unmeasured_run_count", "running_run_count", "prorated_run_count"),
 )
 
 CLAIM = (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slurm_ofu.reports.as_json import as_json, pages_as_json
-from slurm_ofu.values import Claim, UsageRow
+from slurm_ofu.values import Claim, GroupBy, UsageRow
 from tests.figures.examples import measured, unmeasured
 from tests.reports.examples import CET, HOSTILE, accounted, job_row, page, question
 from tests.reports.test_as_csv import CLAIM, FIGURES, RUN
@@ -25,7 +25,7 @@ def test_frame() -> None:
     """The document says its schema version, when it was made, and what was asked."""
     shown = document(job_row())
     assert ["schema_version", "generated_at", "query", "units", "rows", "total"] == list(shown)
-    assert (1, "2026-11-06T12:00:00+01:00") == (shown["schema_version"], shown["generated_at"])
+    assert (2, "2026-11-06T12:00:00+01:00") == (shown["schema_version"], shown["generated_at"])
     assert {
         "by": "job",
         "start": "2026-11-05T00:00:00+01:00",
@@ -34,6 +34,10 @@ def test_frame() -> None:
         "partitions": [],
         "accounts": [],
         "clusters": [],
+        "qos": [],
+        "job_names": [],
+        "node_names": [],
+        "states": [],
         "job_ids": [],
         "array_tasks": [],
         "het_components": [],
@@ -100,10 +104,13 @@ def test_every_number_has_a_unit() -> None:
     assert set() == numbers(shown["rows"]) - set(shown["units"])
 
 
+OF_A_PAGE = ("claim", "percentile", "findings", "idle_tail_seconds", "nodes", "gpus", "timeline")
+
+
 def test_page() -> None:
     """A page's row holds its nodes, its GPUs with sums and figures, and the timeline with nulls for gaps."""
     (row,) = json.loads(pages_as_json([page()], question(), generated_at=NOW))["rows"]
-    assert [*RUN, *FIGURES, "claim", "idle_tail_seconds", "nodes", "gpus", "timeline"] == list(row)
+    assert [*RUN, *FIGURES, *OF_A_PAGE] == list(row)
     assert [("n1", "ok", False), ("n2", "not_delivered", True)] == [
         (node["node_name"], node["reason"], node["gpu_count_assumed"]) for node in row["nodes"]
     ]
@@ -202,3 +209,36 @@ def test_a_run_that_no_node_spoke_of_says_so() -> None:
         (row["ofu_ratio"], row["reason"], row["heard"]) for row in shown["rows"]
     ]
     assert ["not_delivered"] == shown["total"]["reasons"]
+
+
+def test_what_shares_runs_is_not_added_up() -> None:
+    """The total of groups that share runs is the one that was asked for by itself."""
+    rows = [UsageRow(group=node, sums=measured()) for node in ("n1", "n2")]
+    text = as_json(rows, question("node"), generated_at=NOW, total=measured(run_count=1))
+    assert (16.0, 1) == (json.loads(text)["total"]["gpu_hours"], json.loads(text)["total"]["run_count"])
+
+
+def test_the_worst_runs() -> None:
+    """Runs that are listed besides have the fields of a report by job, and their units are there too."""
+    rows = [UsageRow(group="wilma", sums=measured())]
+    shown = json.loads(as_json(rows, question("user"), generated_at=NOW, worst=[job_row(1004)]))
+    assert [1004] == [row["job_id"] for row in shown["worst"]]
+    assert "job_id" in shown["units"]
+    assert "worst" not in document(job_row())
+
+
+@pytest.mark.parametrize(
+    ("by", "field"), [("gpu-model", "gpu_model"), ("job-name", "job_name"), ("day", "day")]
+)
+def test_the_group_comes_first(by: GroupBy, field: str) -> None:
+    """Its field is named as fields are, also where a figure has the same name."""
+    text = as_json([UsageRow(group="what", sums=measured())], question(by), generated_at=NOW)
+    row = json.loads(text)["rows"][0]
+    assert (field, "what") == next(iter(row.items()))
+    assert set(FIGURES) <= set(row)
+
+
+def test_a_run_that_goes_on() -> None:
+    """Its state is RUNNING, and it says that it runs."""
+    row = document(job_row(sums=measured(running_run_count=1), running=True))["rows"][0]
+    assert ("RUNNING", True, 1) == (row["state"], row["running"], row["running_run_count"])

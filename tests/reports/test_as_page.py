@@ -24,29 +24,29 @@ Job 1001 on cluster alpha, restart 1
   OFU       40.0 % ±0.2 percentage points (95 %)
             = tensor activity 50.0 % × clock 80.0 % of reference
   Coverage  37.5 % of 16.0 GPU-hours (6.0 measured, 10.0 not measured)
-  Estimator cycles (the hardware counted the tensor cycles)
   Reason    not_delivered: the node was never heard from; its GPUs count as
             allocated; also no_source
+  Timeline  ▁▂▃▅█··▅
+            10:00 to 12:00, 15.0 min each; 0 % to 80.0 %; · not measured
+  Estimator cycles (the hardware counted the tensor cycles)
   SM active 90.0 % (share of time with any work on an SM, mean of the SMs)
-  Energy    10 kWh (measured part)
   Idle      1.5 of 6.0 GPU-hours (25.0 %)
             3 of 8 GPUs (5 not known) for the last 30.0 min or longer
   No tensor 1.5 of 6.0 GPU-hours (25.0 %): busy without tensor cores, as plain
             FP32 and FP64 codes are: OFU does not measure that
   Peak      70.0 % OFU over each GPU's busiest 5 minutes
   Throttled 0.750 GPU-hours by the power limit, 0.0 by heat, of 6.0 GPU-hours
-  Timeline  ▁▂▃▅█··▅
-            10:00 to 12:00, 15.0 min each; 0 % to 80.0 %; · not measured
+  Energy    10 kWh (36 MJ), measured part
 
 Node       GPUs  GPU-h  Tensor   Clock  Coverage  OFU
 n1            4    8.0  50.0 %  80.0 %    75.0 %   40.0 % ±0.2 (no_source)
 n2    4 assumed    8.0     n/a     n/a     0.0 %  n/a (not_delivered)
 
-Node  GPU      SM  Tensor   Clock  Coverage  OFU
-n1      0  90.0 %  50.0 %  80.0 %   100.0 %   40.0 % ±0.2
-n1      1  90.0 %  50.0 %  80.0 %   100.0 %   40.0 % ±0.2
-n1      2  90.0 %  50.0 %  80.0 %   100.0 %   40.0 % ±0.2
-n1      3     n/a     n/a     n/a     0.0 %  n/a (no_source)
+Node  GPU      SM  Tensor   Clock  Slowed  Coverage  OFU
+n1      0  90.0 %  50.0 %  80.0 %  12.5 %   100.0 %   40.0 % ±0.2
+n1      1  90.0 %  50.0 %  80.0 %  12.5 %   100.0 %   40.0 % ±0.2
+n1      2  90.0 %  50.0 %  80.0 %  12.5 %   100.0 %   40.0 % ±0.2
+n1      3     n/a     n/a     n/a     n/a     0.0 %  n/a (no_source)
 
 Notes
   no_source: no counter source on this GPU: NVML GPM (Hopper or later), DCGM
@@ -216,8 +216,8 @@ def test_several_gpu_models() -> None:
 
 def test_energy_says_what_it_is_of() -> None:
     """Energy is that of the measured part, which is said where that is not nearly all."""
-    assert "Energy 10 kWh (measured part)" in words(measured(allocated_seconds=32 * HOUR))
-    assert "(measured part)" not in words(measured(allocated_seconds=16.5 * HOUR))
+    assert "Energy 10 kWh (36 MJ), measured part" in words(measured(allocated_seconds=32 * HOUR))
+    assert "measured part" not in words(measured(allocated_seconds=16.5 * HOUR))
 
 
 def test_unknown_time_is_said() -> None:

@@ -1,6 +1,7 @@
 """Tables."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -39,11 +40,11 @@ Notes
 BY_PARTITION = """\
 OFU by partition, user wilma, 2026-11-05 00:00:00 to 2026-11-06 00:00:00 CET (UTC+01:00)
 
-Partition  Runs  GPUs  GPU-h  Tensor   Clock  Coverage  OFU
-gpu           1     8   16.0  50.0 %  80.0 %   100.0 %   40.0 % ±0.2
-unknown       1     8   16.0     n/a     n/a     0.0 %  n/a (no_source)
---------------------------------------------------------------------------------
-TOTAL         2    16   32.0  50.0 %  80.0 %    50.0 %   40.0 % ±0.2 (no_source)
+Partition  Runs  GPUs  GPU-h  Unmeasured  Tensor   Clock  Coverage  OFU
+gpu           1     8   16.0         0.0  50.0 %  80.0 %   100.0 %   40.0 % ±0.2
+unknown       1     8   16.0        16.0     n/a     n/a     0.0 %  n/a (no_source)
+--------------------------------------------------------------------------------------------
+TOTAL         2    16   32.0        16.0  50.0 %  80.0 %    50.0 %   40.0 % ±0.2 (no_source)
 
 Notes
   no_source: no counter source on this GPU: NVML GPM (Hopper or later), DCGM or a dcgm-exporter
@@ -314,3 +315,121 @@ def test_gpus_of_unknown_time_do_not_vanish(gpu_count: float, note: str) -> None
     for rows in ([job_row(1), job_row(2, unknown)], [job_row(2, unknown)]):
         assert note in as_table(rows, question(), width=100, colour=False)
     assert "unknown time" not in BY_JOB
+
+
+KNOWN = measured(
+    idle_seconds=HOUR,
+    idle_covered_seconds=16 * HOUR,
+    non_tensor_seconds=2 * HOUR,
+    non_tensor_covered_seconds=16 * HOUR,
+    lost_seconds=3 * HOUR,
+    ranked_seconds=16 * HOUR,
+    band_run_counts=(0, 0, 0, 0, 1),
+)
+NON_TENSOR = measured(
+    tensor_ref_seconds=0.0,
+    tensor_active_seconds=0.0,
+    idle_seconds=0.0,
+    idle_covered_seconds=16 * HOUR,
+    non_tensor_seconds=16 * HOUR,
+    non_tensor_covered_seconds=16 * HOUR,
+    non_tensor_run_count=1,
+)
+BY_USER = """\
+User   Runs  GPUs  GPU-h  Unmeasured  Idle  Non-tensor  Lost      Bands  Tensor   Clock  Coverage  OFU
+fred      1     8   16.0         0.0   0.0        16.0   n/a  0/0/0/0/0   0.0 %     n/a   100.0 %    0.0 % ±0.2 (no tensor work)
+wilma     1     8   16.0         0.0   1.0         2.0   3.0  0/0/0/0/1  50.0 %  80.0 %   100.0 %   40.0 % ±0.2
+---------------------------------------------------------------------------------------------------------------------
+TOTAL     2    16   32.0         0.0   1.0        18.0   3.0  0/0/0/0/1  25.0 %  80.0 %   100.0 %   20.0 % ±0.1
+"""  # noqa: E501
+
+
+def test_groups_in_full() -> None:
+    """Where there is room: measured and unmeasured, idle, non-tensor and lost GPU-hours, runs in bands, and
+    a legend that names the runs in none. Who did no tensor work has lost nothing."""
+    rows = [UsageRow(group="fred", sums=NON_TENSOR), UsageRow(group="wilma", sums=KNOWN)]
+    shown = as_table(rows, question("user"), width=140, colour=False)
+    lines = shown.splitlines()[2:7]
+    assert BY_USER.splitlines()[:3] == lines[:3]
+    assert BY_USER.splitlines()[4] == lines[4]
+    flat = " ".join(shown.split())
+    assert (
+        "Bands: runs with an OFU of <2 / 2-10 / 10-20 / 20-40 / >=40 %; in none: 1 busy without tensor"
+        in flat
+    )
+    assert "Lost: GPU-hours below the partition's goal" in flat
+    unknown = replace(KNOWN, run_count=3, unmeasured_run_count=2)
+    also = as_table([UsageRow(group="wilma", sums=unknown)], question("user"), width=140, colour=False)
+    assert "in none: 2 without an OFU" in also
+    narrow = as_table(rows, question("user"), width=80, colour=False)
+    assert max(map(cell_width, narrow.splitlines())) <= 80
+    titles = "User Runs GPUs GPU-h Idle Lost Bands Coverage OFU"
+    wide_enough = as_table(rows[1:], question("user"), width=80, colour=False)
+    assert titles.split() == next(line for line in wide_enough.splitlines() if "Runs" in line).split()
+
+
+def test_several_gpu_models_are_marked() -> None:
+    """An OFU over several GPU models says so in its line, and what that means in a note."""
+    rows = [UsageRow(group="wilma", sums=measured(gpu_models=("A", "B")))]
+    shown = as_table(rows, question("user"), width=100, colour=False)
+    assert "40.0 % ±0.2 (mixed)" in shown
+    assert "several GPU models are pooled here" in shown
+
+
+def test_the_worst_runs_stand_below() -> None:
+    """Under groups: which runs lost most; nothing where none did."""
+    rows = [UsageRow(group="wilma", sums=KNOWN)]
+    worst = [job_row(1004, KNOWN, **accounted()), job_row(1001, KNOWN, **accounted())]
+    shown = as_table(rows, question("user"), width=100, colour=False, worst=worst)
+    text = shown.partition("\nMost lost GPU-hours\n")[2]
+    assert "JobID Name User Partition Lost GPU-h Coverage OFU" == " ".join(text.splitlines()[0].split())
+    assert ["1004", "1001"] == [line.split()[0] for line in text.splitlines()[1:3]]
+    assert "Most lost" not in as_table(rows, question("user"), width=100, colour=False)
+
+
+def test_what_shares_runs_is_not_added_up() -> None:
+    """The total of groups that share runs is what was asked for by itself."""
+    rows = [UsageRow(group=node, sums=measured()) for node in ("n1", "n2")]
+    shown = as_table(rows, question("node"), width=100, colour=False, total=measured(run_count=1))
+    assert "TOTAL 1 8 16.0" in " ".join(shown.split())
+
+
+def test_hours_and_days() -> None:
+    """Of days all are shown, of hours those in which something ran; a time without runs has no figures."""
+    nothing = unmeasured(run_count=0, gpu_count=0.0, allocated_seconds=None, reasons=())
+    days = [UsageRow(group="2026-11-04", sums=nothing), UsageRow(group="2026-11-05", sums=measured())]
+    lines = as_table(days, question("day"), width=100, colour=False).splitlines()
+    assert ["2026-11-04", "0.0"] == lines[3].split()
+    assert "n/a" not in lines[3]
+    hours = [
+        UsageRow(group="2026-11-05T09:00+01:00", sums=nothing),
+        UsageRow(group="2026-11-05T10:00+01:00", sums=measured()),
+    ]
+    shown = as_table(hours, question("hour"), width=100, colour=False)
+    assert "2026-11-05 10:00     1" in shown
+    assert "09:00" not in shown
+    assert "hours in which nothing ran are left out" in shown
+    assert "" == as_table(hours[:1], question("hour"), width=100, colour=False)
+
+
+def test_running_runs_are_marked() -> None:
+    """A run that goes on has the state RUNNING, and its figures are those so far; a total says so."""
+    rows = [job_row(1, measured(running_run_count=1), running=True), job_row(2)]
+    shown = as_table(rows, question(), width=120, colour=False)
+    assert "RUNNING" in shown.splitlines()[3]
+    assert "(so far)" in shown.splitlines()[3]
+    assert "so far" not in shown.splitlines()[6]
+    assert "so far: not over yet" in shown
+    grouped = as_table(
+        [UsageRow(group="a", sums=measured(run_count=3, running_run_count=1))],
+        question("user"),
+        width=100,
+        colour=False,
+    )
+    assert "1 run is not over: its figures are those so far" in grouped
+
+
+def test_runs_cut_by_time_alone_are_told() -> None:
+    """Where the window cuts runs of which only the time is known, a note says how many."""
+    shown = as_table([job_row(1, measured(prorated_run_count=1))], question(), width=100, colour=False)
+    assert "1 run is cut by the window where only the time is known" in " ".join(shown.split())

@@ -71,7 +71,7 @@ def test_what_is_missing_is_named_as_it_was_asked_for(job: AskedJob, missing: st
 def test_nothing_found_names_the_ids_as_asked() -> None:
     """Where nothing matches, the ids stand as they were asked for, and of tasks when they are known."""
     question = Question(selection=Selection(), by="job", zone=CET, jobs=(AskedJob(text="7", job_id=7),))
-    ended = "a job appears here only after it has ended"
+    ended = "a job appears here with its first record, at the latest when it has ended"
     assert f"no jobs match: job 7 (all times); {ended}" == nothing_found(question)
     of_tasks = Question(selection=Selection(), by="job", zone=CET, jobs=(asked("100_[1-2]", 1, 2),))
     assert nothing_found(of_tasks).startswith(

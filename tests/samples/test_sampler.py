@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import pairwise
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from slurm_ofu.counters.pattern import Pattern, Segment
 from slurm_ofu.figures.student import NORMAL_QUANTILE, t_quantile
+from slurm_ofu.samples.ticks import Rounds
 from slurm_ofu.values import GpuTotals, Sample
 from tests.integrals.examples import near, totals
 from tests.samples.fake_clock import (
@@ -333,3 +335,26 @@ def test_a_fault_that_lasts_does_not_grow() -> None:
     its = totals(trial.folds[0])
     assert ("ok", near(39_100.0)) == (its.reason, its.covered_seconds)
     assert is_within(its, drifting, trial.clock.now_ns)
+
+
+# --------------------------------------------------------------- in between
+
+
+def test_interim_records_come_when_they_should_and_delay_no_tick() -> None:
+    """Each after a checkpoint, the first within an interval, then one in every interval; no tick is late."""
+    trial = Trial({0: STEADY})
+    rounds = Rounds.starting(START_NS, 900.0, Random(3))
+    came: list[int] = []
+
+    def save() -> None:
+        trial.save()
+        if rounds.is_due(trial.clock.now_ns):
+            came.append(trial.clock.now_ns)
+
+    trial.sampler.save = save
+    trial.run(3 * 3600.0)
+    assert 12 == len(came)
+    late = 40 * SECOND  # a checkpoint is saved every 30 s, at a tick
+    assert START_NS < came[0] <= START_NS + 900 * SECOND + late
+    assert all(abs(later - sooner - 900 * SECOND) <= late for sooner, later in pairwise(came))
+    assert (0, 0.0) == (trial.sampler.missed_ticks, trial.sampler.health(None).late_max_seconds)

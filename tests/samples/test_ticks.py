@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurm_ofu.samples.ticks import Schedule
+from slurm_ofu.samples.ticks import Rounds, Schedule
 
 QUICK = settings(deadline=None, max_examples=60)
 SCHEDULES = st.builds(
@@ -98,3 +98,20 @@ def test_passed_deadlines_are_skipped(plan: Schedule, interval: int, late_ns: in
     assert interval < following
     assert plan.deadline_ns(following) > now
     assert plan.deadline_ns(following - 1) <= now
+
+
+@pytest.mark.property
+@QUICK
+@given(st.integers(0, 10**18), st.floats(0.5, 86_400.0), st.integers(0, 1000))
+def test_rounds_begin_at_random_within_the_first(now_ns: int, every_seconds: float, seed: int) -> None:
+    """Runs that start together do not speak together: the first time lies in (0, interval]."""
+    its = Rounds.starting(now_ns, every_seconds, Random(seed))
+    assert now_ns < its.next_ns <= now_ns + its.every_ns
+    assert not its.is_due(now_ns)
+
+
+def test_rounds_keep_their_pace() -> None:
+    """Whenever it is asked: due once in each interval; those that passed are not made up for."""
+    its = Rounds(next_ns=40, every_ns=100)
+    asked = (0, 39, 40, 41, 139, 150, 239, 241, 700, 739, 740)
+    assert [40, 150, 241, 700, 740] == [at for at in asked if its.is_due(at)]

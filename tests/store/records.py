@@ -113,6 +113,11 @@ def make_record(
     )
 
 
+def as_interim(record: NodeRecord) -> NodeRecord:
+    """The same said while the run goes on."""
+    return replace(record, interim=True, exit_code=None)
+
+
 def make_quarter(
     start_epoch_s: int = int(START), *, model: str | None = "NVIDIA H100 80GB HBM3"
 ) -> QuarterSums:

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slurm_ofu.figures import figures, gpu_figures, pool_gpus
+from slurm_ofu.figures.work import with_counts
 from slurm_ofu.store.read import Reader
 from slurm_ofu.values import AccountingRow, Figures, GpuTotals, JobPage, NodeRecord
 from tests.figures.examples import BY_MINUTES
@@ -213,7 +214,7 @@ def test_a_suspect_gpu_was_not_measured(template: bytes) -> None:
     )  # fmt: skip
     assert ("suspect", alone.ofu_error_pp) == (its.reason, its.ofu_error_pp)
     assert (alone.coverage_ratio or 0.0) / 2 == pytest.approx(its.coverage_ratio)
-    assert its == figures(pool_gpus([gpu.totals for gpu in page.gpus]))
+    assert its == figures(with_counts(pool_gpus([gpu.totals for gpu in page.gpus])))
     assert 0.0 == page.gpus[1].totals.tensor_ref_seconds
 
 
@@ -305,6 +306,6 @@ def test_the_page_adds_up_to_its_run(template: bytes) -> None:
             its.sm_active_ratio,
         )
 
-    pooled = figures(pool_gpus([gpu.totals for gpu in page.gpus]))
+    pooled = figures(with_counts(pool_gpus([gpu.totals for gpu in page.gpus])))
     assert shown(pooled) == pytest.approx(shown(figures(page.row.sums)))
     assert [3000.0, 3000.0] == [node.allocated_seconds for node in page.nodes]

@@ -14,7 +14,15 @@ from slurm_ofu.store.write import SqliteStore
 from slurm_ofu.values import AccountingRow, NodeRecord
 from tests.store.accounting_rows import make_row
 from tests.store.databases import Content, content, make_store
-from tests.store.records import START, make_gpu, make_job, make_quarter, make_record, make_unstarted
+from tests.store.records import (
+    START,
+    as_interim,
+    make_gpu,
+    make_job,
+    make_quarter,
+    make_record,
+    make_unstarted,
+)
 
 # Two lives of one job, and another job by the same id years later: (restart count, start, end, uid).
 LIVES = (
@@ -22,6 +30,9 @@ LIVES = (
     (1, START + 2300, START + 5000, 1000),
     (0, START + 9e7, START + 9e7 + 800, 2000),
 )
+# When interim records are made, after the start. Epilogs of other nodes come well within two minutes of that,
+# or well after: of two different ones of one node, one on either side, only one would be of the same run.
+SO_FAR = (100, 600, 760)
 AHEAD = "n3"  # its clock is an hour ahead
 
 
@@ -36,19 +47,20 @@ class Heard(NamedTuple):
     covered_seconds: float
     unstarted: bool
     too_high: bool
+    interim_seconds: int | None  # after its start, while it goes on; None: at its end
 
     def record(self, *, ahead: bool) -> NodeRecord:
         """As a record. ``ahead``: one node's clock is, and a prolog ran everywhere: an epilog alone has
         nothing but its time to tell its life, and cannot be held against a clock that is wrong."""
         count, start, end, uid = LIVES[self.life]
-        end += self.late_seconds
+        end = end + self.late_seconds if self.interim_seconds is None else start + self.interim_seconds
         if ahead and self.node == AHEAD:
             start, end = start + 3600, end + 3600
-        elif self.unstarted and not ahead:
+        elif self.unstarted and not ahead and self.interim_seconds is None:
             job = make_job(restart_count=count + self.too_high, uid=uid)
             return make_unstarted(job, node=self.node, end=end)
         covered = self.covered_seconds
-        return make_record(
+        record = make_record(
             make_job(restart_count=count, uid=uid, node_list=self.node_list, node_count=4),
             node=self.node,
             reason="ok" if covered else "sampler_died",
@@ -58,6 +70,7 @@ class Heard(NamedTuple):
             gpus=[make_gpu(at, covered=covered, allocated=end - start) for at in range(self.gpu_count)],
             quarters=[make_quarter()] if covered else [],
         )
+        return record if self.interim_seconds is None else as_interim(record)
 
 
 HEARD = st.builds(
@@ -70,6 +83,7 @@ HEARD = st.builds(
     covered_seconds=st.sampled_from([0.0, 100.0, 500.0]),
     unstarted=st.booleans(),
     too_high=st.booleans(),
+    interim_seconds=st.sampled_from([None, None, None, *SO_FAR]),
 )
 
 

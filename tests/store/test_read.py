@@ -1,16 +1,21 @@
 """What the reader adds up, and what it says when it cannot."""
 
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
 from slurm_ofu.errors import StoreError, StoreMissing
 from slurm_ofu.store.read import Reader
-from slurm_ofu.values import Selection, StoredGroup
+from slurm_ofu.values import Goals, RunGpu, Selection, StoredGroup
+from tests.store.accounting_rows import make_row
 from tests.store.databases import make_store, query
 from tests.store.records import START, make_gpu, make_job, make_record, make_unstarted
 
-EVERY_GROUP: tuple[StoredGroup, ...] = ("job", "user", "partition", "account")
+EVERY_GROUP: tuple[StoredGroup, ...] = get_args(StoredGroup)
 
 
 @pytest.mark.parametrize("by", EVERY_GROUP)
@@ -192,3 +197,122 @@ def test_gpus_of_unknown_time_are_counted(tmp_path: Path) -> None:
         (sums.gpu_count, sums.gpu_count_unknown_time, sums.allocated_seconds)
         for sums in (alone, paired, whole)
     ]
+
+
+# ------------------------------------------------------------------ nodes, models, states, goals
+
+
+def change(path: Path, sql: str) -> None:
+    """Write what no record says."""
+    with closing(sqlite3.connect(path)) as opened, opened:
+        opened.execute(sql)
+
+
+def test_a_run_counts_on_each_node_and_model_with_its_gpus_there(tmp_path: Path) -> None:
+    """A node that was never heard from has its GPUs too, of unknown model; a suspect GPU has no figure."""
+    store = make_store(tmp_path / "ofu.db")
+    job = make_job(node_list="n[1-3]", node_count=3)
+    suspect = make_gpu(2, reason="suspect", model="A100")
+    gpus = [make_gpu(0, model="H100"), make_gpu(1, model="A100", tensor_ref=70.0), suspect]
+    store.write([make_record(job, gpus=gpus), make_record(job, node="n2", gpus=[make_gpu(0, model="H100")])])
+    reader = Reader(store.path)
+
+    def seen(by: StoredGroup) -> list[tuple[object, ...]]:
+        return [
+            (row.group, row.sums.run_count, row.sums.gpu_count, row.sums.tensor_ref_seconds, row.sums.reasons)
+            for row in reader.usage(Selection(), by)
+        ]
+
+    assert [
+        ("n1", 1, 3.0, 770.0, ("ok", "suspect")),
+        ("n2", 1, 1.0, 700.0, ("ok",)),
+        ("n3", 1, 2.0, None, ("not_delivered",)),
+    ] == seen("node")
+    assert [
+        (None, 1, 2.0, None, ("not_delivered",)),
+        ("A100", 1, 2.0, 70.0, ("ok", "suspect")),
+        ("H100", 1, 2.0, 1400.0, ("ok",)),
+    ] == seen("gpu-model")
+    (whole,) = reader.usage(Selection(), "user")
+    assert (6.0, 1470.0) == (whole.sums.gpu_count, whole.sums.tensor_ref_seconds)
+
+
+def test_goals_are_those_of_partitions(tmp_path: Path) -> None:
+    """A GPU at 0.2 of 3,500 s lost half against 0.40, and nothing against 0.1; above it nothing is gained."""
+    store = make_store(tmp_path / "ofu.db")
+    judged: dict[str, Any] = {"idle_seconds": 0.0, "idle_covered_seconds": 3500.0}
+    judged |= {"non_tensor_seconds": 0.0, "non_tensor_covered_seconds": 3500.0}
+    gpus = [replace(make_gpu(at, tensor_ref=ofu * 3500), **judged) for at, ofu in enumerate((0.2, 0.9))]
+    for job_id, partition in enumerate(("gpu", "test", None), start=1):
+        store.write([make_record(make_job(job_id=job_id, partition=partition), gpus=gpus)])
+    reader = Reader(store.path, goals=Goals(by_partition={"test": 0.1, "other": 0.9}))
+    assert [(None, 1750.0), ("gpu", 1750.0), ("test", 0.0)] == [
+        (row.group, row.sums.lost_seconds) for row in reader.usage(Selection(), "partition")
+    ]
+
+
+def test_who_is_busy_without_tensor_cores_is_in_no_ranking(tmp_path: Path) -> None:
+    """Nor is a run whose SM activity is not known; neither has lost anything, which is not the same as 0."""
+    store = make_store(tmp_path / "ofu.db")
+    known: dict[str, Any] = {
+        "idle_seconds": 0.0,
+        "idle_covered_seconds": 3500.0,
+        "non_tensor_covered_seconds": 3500.0,
+    }
+    dynamics = replace(make_gpu(tensor_ref=0.0), non_tensor_seconds=3400.0, **known)
+    store.write([make_record(make_job(job_id=1), gpus=[dynamics])])
+    store.write([make_record(make_job(job_id=2), gpus=[make_gpu(tensor_ref=0.0)])])
+    assert [(None, 0.0, 1, ()), (None, 0.0, 0, (1, 0, 0, 0, 0))] == [
+        (sums.lost_seconds, sums.ranked_seconds, sums.non_tensor_run_count, sums.band_run_counts)
+        for sums in (row.sums for row in Reader(store.path).jobs(Selection()))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("selection", "jobs"),
+    [
+        (Selection(states=("CANCELLED",)), {1}),
+        (Selection(states=("COMPLETED", "FAILED")), {2}),
+        (Selection(states=("RUNNING",)), {3}),
+        (Selection(states=("RUNNING", "CANCELLED")), {1, 3}),
+        (Selection(qos=("high",)), {1}),
+        (Selection(job_names=("train", "no such")), {2}),
+        (Selection(node_names=("n7",)), {2}),
+        (Selection(node_names=("n1", "n7"), states=("COMPLETED",)), {2}),
+        (Selection(node_names=("n",)), set()),
+    ],
+)
+def test_filters_that_slurm_knows(tmp_path: Path, selection: Selection, jobs: set[int]) -> None:
+    """By state without what follows it, QOS, name, and any of the nodes; one that goes on is RUNNING."""
+    store = make_store(tmp_path / "ofu.db")
+    store.write([make_record(make_job(job_id=job_id)) for job_id in (1, 3)])
+    store.write([make_record(make_job(job_id=2, node_list="n7"), node="n7")])
+    cancelled = replace(make_row(job_id=1, state="CANCELLED by 1000"), qos="high", job_name="other")
+    store.take_accounting(
+        [cancelled, replace(make_row(job_id=2), node_list="n7", qos="low", job_name="train")]
+    )
+    change(store.path, "UPDATE run SET running = 1 WHERE job_id = 3")
+    assert jobs == {row.run.job_id for row in Reader(store.path).jobs(selection) if row.run}
+
+
+def test_gpus_come_in_the_order_of_runs(tmp_path: Path) -> None:
+    """Oldest run first, by position, more runs than are read at once; a reader that is not done holds up no
+    writer."""
+    store = make_store(tmp_path / "ofu.db", wait_seconds=0.5)
+    gpus = [make_gpu(0), make_gpu(1)]
+    store.write(
+        [
+            make_record(make_job(job_id=1000 - at), start=START + at % 7, end=START + 3600.0, gpus=gpus)
+            for at in range(205)
+        ]
+    )
+    reader = Reader(store.path)
+    order = [row.run.run_id for row in reader.jobs(Selection()) if row.run]
+    found = reader.gpus(Selection())
+    first = next(found)
+    store.write([make_record(make_job(job_id=2000))])
+    assert [(run_id, position) for run_id in order for position in (0, 1)] == [
+        (gpu.run_id, gpu.totals.position) for gpu in (first, *found)
+    ]
+    assert RunGpu(run_id=order[0], node_name="n1", totals=replace(gpus[0], timeline=None)) == first
+    assert [] == list(reader.gpus(Selection(users=("nobody",))))

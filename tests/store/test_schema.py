@@ -16,25 +16,30 @@ from slurm_ofu.store import (
     accounting,
     backfilled,
     backfilling,
+    bands,
     charged,
     nodes,
     queries,
+    ranking,
     recomputing,
     reconciling,
     rows,
     runs,
     schema,
+    selection,
     settle,
     views,
     waiting,
+    warned,
     written_back,
 )
 from slurm_ofu.store.columns import COLUMNS, RELATIONS
 from slurm_ofu.store.describe import schema_page
+from slurm_ofu.store.ranking import goal_by_partition
 from slurm_ofu.store.schema import CREATE_VIEWS, MIGRATIONS
-from slurm_ofu.store.selection import GROUPS
+from slurm_ofu.store.selection import GROUPS, PART_GROUPS
 from slurm_ofu.store.views import SIDE_SUMS
-from slurm_ofu.values import Estimator, Reason
+from slurm_ofu.values import Estimator, Goals, Reason
 from tests.store.accounting_rows import make_row
 from tests.store.databases import make_store, query
 from tests.store.records import START, make_gpu, make_job, make_quarter, make_record
@@ -155,7 +160,7 @@ def test_sqlite_utils_opens_it_as_it_is(tmp_path: Path) -> None:
 def test_reports_find_their_runs_by_index(tmp_path: Path) -> None:
     """A report's queries never scan the GPUs of runs that were not asked for."""
     store = make_store(tmp_path / "ofu.db")
-    sql = queries.usage_query("user_name", "end_epoch_s >= 5 AND user_name IN ('ada')")
+    sql = queries.usage_query("user_name", "end_epoch_s >= 5 AND user_name IN ('ada')", "0.4")
     plan = [row[3] for row in query(store.path, f"EXPLAIN QUERY PLAN {sql}")]
     assert [] == [step for step in plan if re.search(r"SCAN (TABLE )?run", step)]
 
@@ -165,7 +170,7 @@ def test_reports_find_their_runs_by_index(tmp_path: Path) -> None:
 
 HOLDING = (
     *(accounting, backfilled, backfilling, nodes, queries, recomputing, rows, runs, settle),
-    *(waiting, written_back),
+    *(bands, waiting, warned, written_back),
 )
 
 
@@ -181,11 +186,15 @@ def _constants(module: ModuleType) -> list[str]:
 
 def _statements() -> list[str]:
     constants = [text for module in HOLDING for text in _constants(module)]
-    by_group = [
-        make(group, "1") for group in GROUPS.values() for make in (queries.usage_query, queries.labels_query)
-    ]
+    goal = goal_by_partition(Goals(by_partition={"long": 0.2}))[0]
+    groups = (*GROUPS.values(), *PART_GROUPS.values())
+    by_group = [queries.usage_query(group, "1", goal) for group in GROUPS.values()]
+    by_group += [queries.parts_usage_query(group, "1", goal) for group in PART_GROUPS.values()]
+    by_group += [queries.parts_query(group, "1", goal) for group in groups]
+    by_group += [queries.labels_query(group, "1") for group in groups]
     asked = [make("1") for make in reconciling.QUERIES]
-    return [*constants, *by_group, *asked, queries.runs_query("1")]
+    of_runs = [queries.runs_query("1"), queries.spans_query("1"), queries.run_ids_query("1")]
+    return [*constants, *by_group, *asked, *of_runs, queries.gpus_query(2)]
 
 
 def test_no_sql_is_newer_than_sqlite_3_34() -> None:
@@ -216,5 +225,8 @@ def test_sql_is_complete_in_these_modules() -> None:
     """The modules looked through above are all that hold SQL."""
     room = Path(schema.__file__).parent
     holding = {path.stem for path in room.glob("*.py") if re.search(r"\b(FROM|INTO) \w", path.read_text())}
-    known = {module.__name__.rpartition(".")[2] for module in (*HOLDING, charged, reconciling, schema, views)}
+    known = {
+        module.__name__.rpartition(".")[2]
+        for module in (*HOLDING, charged, ranking, reconciling, schema, selection, views)
+    }
     assert holding <= known | {"migrate"}

@@ -1,10 +1,13 @@
 """The real hook scripts with a collector at the other end."""
 
+import contextlib
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from slurm_ofu.records.codec import decode
 from tests.delivery.listener import Listener
 from tests.hooks.node import Node
 from tests.services.processes import poll
@@ -82,3 +85,60 @@ def test_records_wait_for_the_collector(node: Node, collector: Collector) -> Non
     node.gone()
     assert [] == outbox(node)
     assert not (node.spool / "attempts").exists()
+
+
+# ------------------------------------------------------------------- while jobs run
+
+
+def interim_processes(node: Node) -> list[str]:
+    """Those that hand on interim records."""
+    return [said for said in map(node.command, node.processes()) if "slurm_ofu.hooks.interim" in said]
+
+
+def test_a_collector_that_hangs_holds_up_no_sampler(node: Node, collector: Collector) -> None:
+    """With a collector that never answers, an interim record is under way, sampling goes on, and the job's
+    end takes the process of that record with it."""
+    silent = Listener(None)
+    try:
+        node.write_config(interim_seconds=0.2)
+        deliver_to(node, silent.url, collector)
+        node.prolog()
+        poll(lambda: silent.bodies, 60, "an interim record to be tried")
+        node.sampling(node.covered_seconds() + 2)
+        assert 2 == len(interim_processes(node))  # timeout(1), and what it watches over
+        assert 0 == node.epilog().code
+        [path] = poll(lambda: outbox(node), 30, "the final record")
+        assert [] == interim_processes(node)
+        record = decode(path.read_bytes())
+        assert not record.interim
+        assert record.health.late_max_seconds < 10
+    finally:
+        silent.close()
+    node.gone()
+
+
+def test_nothing_piles_up_while_the_collector_is_away(node: Node, collector: Collector) -> None:
+    """Interim records that could not be handed on are missed, no more; with the collector the next one comes,
+    and the final one takes its place."""
+    node.wait_seconds = 1
+    node.write_config(interim_seconds=0.2)
+    deliver_to(node, collector.url, collector)
+    node.prolog()
+    node.sampling(2.0)
+    assert [] == list(node.spool.glob("outbox/*"))
+    assert not (node.spool / "attempts").exists()
+    collector.start()
+    poll(lambda: [(1, 1)] == runs(collector), 60, "the running job")
+    assert 0 == node.epilog().code
+    poll(lambda: [(0, 0)] == runs(collector), 60, "its end")
+    node.gone()
+    assert node.is_settled()
+
+
+def runs(collector: Collector) -> list[tuple[int, int]]:
+    """(running, interim) of each run and node; none where there is no database yet."""
+    if not collector.stored():
+        return []
+    query = "SELECT running, interim FROM run JOIN run_node USING (run_id)"
+    with contextlib.closing(sqlite3.connect(collector.database, timeout=60)) as opened:
+        return opened.execute(query).fetchall()

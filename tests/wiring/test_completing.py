@@ -12,7 +12,7 @@ from slurm_ofu.values import AccountingConfig, AccountingRow, Config, RunRow, Se
 from slurm_ofu.wiring.completing import BACK_SECONDS, YOUNG_SECONDS, Completer, is_whole
 from tests.store.accounting_rows import START_S, make_row
 from tests.store.databases import make_store
-from tests.store.records import make_job, make_record
+from tests.store.records import as_interim, make_job, make_record
 
 END = START_S + 3600
 
@@ -166,3 +166,40 @@ def test_a_row_that_slurmdbd_has_made_of_an_end_alone_is_left_for_the_next_look(
     assert 0 == completer.read(0.0, 9e9).rows
     slurmdbd.known = [its]
     assert 1 == completer.read(0.0, 9e9).changed
+
+
+# ------------------------------------------------------------------- jobs that go on
+
+
+def with_running(config: Config, heard_epoch_s: float) -> None:
+    """A node has said of a job that it runs."""
+    store = make_store(Path(config.database.removeprefix("sqlite://")), made=False)
+    store.write([as_interim(make_record(end=heard_epoch_s))])
+
+
+def test_a_running_job_gets_its_name(config: Config) -> None:
+    """Every look lists the jobs that run, so none is asked for by its id."""
+    with_running(config, END)
+    slurmdbd = Slurmdbd([make_row(end=None, state="RUNNING")])
+    Completer(config, slurmdbd).look(END + 120.0)
+    assert [("train", "normal", "RUNNING", True, False)] == [
+        (run.job_name, run.qos, run.state, run.running, run.accounted) for run in runs(config)
+    ]
+    assert [] == slurmdbd.ids
+
+
+@pytest.mark.parametrize(
+    ("interim_seconds", "missing_seconds"), [(900.0, 2700.0), (60.0, 180.0), (0.0, 2700.0)]
+)
+def test_a_job_that_is_heard_no_more_is_asked_for(
+    config: Config, interim_seconds: float, missing_seconds: float
+) -> None:
+    """When three interim records are missing, as any other that waits for its row."""
+    config = replace(config, sampler=replace(config.sampler, interim_seconds=interim_seconds))
+    with_running(config, END)
+    slurmdbd = Slurmdbd()
+    completer = Completer(config, slurmdbd)
+    completer.ask_for_waiting(0.0, END + missing_seconds)
+    assert [] == slurmdbd.ids
+    completer.ask_for_waiting(0.0, END + missing_seconds + 1)
+    assert [("", (42,))] == slurmdbd.ids

@@ -11,7 +11,7 @@ import pytest
 from slurm_ofu.config import load_config
 from slurm_ofu.errors import ConfigError
 from slurm_ofu.wiring.installing import default_python
-from slurm_ofu.wiring.installing_collector import UNIT, install_collector
+from slurm_ofu.wiring.installing_collector import MAIL_TIMER, UNIT, UNITS, install_collector
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
@@ -102,13 +102,29 @@ def test_paths_that_a_unit_would_misread_are_refused(tmp_path: Path, name: str) 
         installed(written(tmp_path, 'group = ""', name), tmp_path / "units")
 
 
-def test_systemd_understands_the_unit(tmp_path: Path) -> None:
-    """systemd's own check finds nothing wrong with the unit, and little to harden further."""
+def test_mail_waits_until_it_is_asked_for(tmp_path: Path) -> None:
+    """Its timer is there, and named where mail is configured; nothing enables it."""
+    assert not any(MAIL_TIMER in line and "enable" in line for line in _said(tmp_path, ""))
+    assert any(f"enable --now {MAIL_TIMER}" in line for line in _said(tmp_path, '[mail]\nsender = "a@b.org"'))
+    service = (tmp_path / "units/slurm-ofu-mail.service").read_text()
+    config = tmp_path / "slurm-ofu.toml"
+    assert f"ExecStart={default_python().parent}/ofu-admin mail --send --config {config}\n" in service
+    assert "@OFU" not in service
+
+
+def _said(folder: Path, settings: str) -> list[str]:
+    said, _ = installed(written(folder, f'group = ""\n{settings}'), folder / "units")
+    return said
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_systemd_understands_the_unit(tmp_path: Path, name: str) -> None:
+    """systemd's own check finds nothing wrong with a unit, and little to harden further in a service."""
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         pytest.skip("systemd-analyze is missing")
     installed(written(tmp_path, 'group = ""'), tmp_path / "units")
-    unit = tmp_path / "units" / UNIT
+    unit = tmp_path / "units" / name
     if not (default_python().parent / "ofu-admin").exists():
         unit.write_text(unit.read_text().replace(f"{default_python().parent}/ofu-admin", "/bin/true"))
     done = subprocess.run(
@@ -118,6 +134,8 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
         check=False,
     )
     assert (0, "") == (done.returncode, done.stderr)
+    if unit.suffix == ".timer":
+        return
     rated = subprocess.run(
         [analyze, "security", "--offline=yes", "--threshold=35", str(unit)],
         capture_output=True,

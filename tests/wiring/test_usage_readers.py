@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ofu.errors import AccountingError, StoreError
+from slurm_ofu.errors import AccountingError, StoreError, UsageError
 from slurm_ofu.figures import figures, pool
 from slurm_ofu.protocols import UsageReader
 from slurm_ofu.records.token import token_of
@@ -19,7 +19,7 @@ from tests.store.accounting_rows import START_S, make_row, resized
 from tests.store.databases import make_store
 from tests.store.records import make_gpu, make_job, make_record
 
-BY: tuple[StoredGroup, ...] = ("job", "user", "partition", "account")
+BY: tuple[StoredGroup, ...] = ("job", "user", "partition", "account", "qos", "job-name")
 HOUR = 3600
 
 
@@ -75,8 +75,9 @@ def one(
     gpu = make_gpu(covered=3500.0, tensor_ref=None if ofu is None else ofu * 3500.0, degrees=None)
     if ofu is None:
         gpu = make_gpu(reason="no_source", covered=0.0, tensor_ref=None)
-    job = make_job(job_id=job_id, user=user, uid=None, cluster=cluster, **names)
-    record = make_record(job, start=float(start), end=float(end), gpus=[gpu])
+    node = row.get("node_list", "n1")
+    job = make_job(job_id=job_id, user=user, uid=None, cluster=cluster, node_list=node, **names)
+    record = make_record(job, node=node, start=float(start), end=float(end), gpus=[gpu])
     accounted = make_row(job_id=job_id, user=user, uid=None, start=start, end=end, cluster=cluster)
     return record, replace(accounted, **names, **row)
 
@@ -85,8 +86,9 @@ def runs() -> list[tuple[NodeRecord, AccountingRow]]:
     """Users, partitions, an array, a heterogeneous job, another cluster, no figure, no time."""
     return [
         one(1),
-        one(2, user="bob", at=100, ofu=0.4, account="chemistry"),
+        one(2, user="bob", at=100, ofu=0.4, account="chemistry", qos="high", job_name="train"),
         one(3, user="bob", at=7200, ofu=None, partition="long"),
+        one(5, at=150, ofu=0.3, state="CANCELLED by 1000", node_list="n7"),
         one(11, at=200, array_job_id=10, array_task_id=0, ofu=0.0),
         one(10, at=300, array_job_id=10, array_task_id=1, ofu=0.9),
         one(20, at=400, het_job_id=20, het_offset=0, partition="prio"),
@@ -164,6 +166,12 @@ SELECTIONS = {
     "a job at its end": Selection(job_ids=(2,), start_epoch_s=START_S + 99.5 + HOUR),
     "a job of no time": Selection(job_ids=(30,), start_epoch_s=START_S + 60_000.0),
     "nobody": Selection(users=("nobody",)),
+    "a QOS": Selection(qos=("high",)),
+    "names": Selection(job_names=("train", "other")),
+    "a node": Selection(node_names=("n7", "n8")),
+    "a state": Selection(states=("CANCELLED", "FAILED")),
+    "the rest": Selection(states=("COMPLETED",), node_names=("n1",)),
+    "a moment in between": Selection(start_epoch_s=START_S + 600.0, end_epoch_s=START_S + 600.0),
 }
 
 
@@ -193,7 +201,7 @@ def test_runs_come_oldest_first_each_once(reader: UsageReader) -> None:
     """By their start."""
     rows = reader.jobs(Selection())
     starts = [row.run.start_epoch_s for row in rows if row.run is not None]
-    assert 9 == len(rows) == len(starts)
+    assert 10 == len(rows) == len(starts)
     assert sorted(starts, key=lambda at: at or 0.0) == starts
 
 
@@ -232,11 +240,50 @@ def test_a_gpu_job_without_a_token_counts_with_its_time() -> None:
 
 
 def test_jobs_without_gpus_and_jobs_that_go_on_are_not_shown() -> None:
-    """As in the accounting database, which knows only GPU jobs that have ended."""
+    """Of those that go on, no token says anything yet."""
     cpu = [make_row(job_id=1, gpu_count=None), make_row(job_id=2, gpu_count=0)]
     running = make_row(job_id=3, end=None, state="RUNNING")
     pending = make_row(job_id=4, start=None, end=None, state="PENDING", submit=START_S)
     assert [] == slurm(*cpu, running, pending).jobs(Selection())
+
+
+def test_a_job_that_goes_on_is_shown_where_it_is_asked_for() -> None:
+    """Its GPUs count as allocated until now; nothing is known of what they did."""
+    running = make_row(job_id=3, end=None, state="RUNNING", gpu_count=2)
+    running = replace(running, elapsed_seconds=1200)
+    [row] = slurm(running, make_row(job_id=4)).jobs(Selection(states=("RUNNING",)))
+    assert row.run is not None
+    assert (3, True, START_S + 1200.0) == (row.run.job_id, row.run.running, row.run.end_epoch_s)
+    assert (1, 2400.0, None, 1) == (
+        *(row.sums.running_run_count, row.sums.allocated_seconds, row.sums.tensor_ref_seconds),
+        row.sums.unmeasured_run_count,
+    )
+
+
+@pytest.mark.parametrize("by", ["node", "gpu-model"])
+def test_slurm_does_not_say_what_was_on_a_node(by: StoredGroup) -> None:
+    """Nor on which model: the message says what does."""
+    with pytest.raises(UsageError, match=f"--by {by} needs the accounting database"):
+        slurm(make_row()).usage(Selection(), by)
+    assert [] == list(slurm(make_row()).gpus(Selection()))
+
+
+def test_a_window_cuts_a_job_by_time() -> None:
+    """And marks it, where anything was measured; the windows add up to the whole, and its page is whole."""
+    reader = slurm(replace(make_row(), system_comment=TOKEN), make_row(job_id=77))
+    edges = [START_S + seconds for seconds in (-10.0, 600.0, 1800.0, 4000.0)]
+    spans = [row.sums for row in reader.course(Selection(), edges)]
+    assert [1200.0, 2400.0, 3600.0] == pytest.approx([sums.covered_seconds for sums in spans])
+    assert [(2, 1)] * 3 == [(sums.run_count, sums.prorated_run_count) for sums in spans]
+    window = Selection(start_epoch_s=edges[1], end_epoch_s=edges[2])
+    cut, bare = reader.jobs(window)
+    assert cut.run is not None
+    assert [2400.0, 0.4] == [
+        pytest.approx(cut.sums.allocated_seconds),
+        pytest.approx(figures(cut.sums).ofu_ratio),
+    ]
+    assert [1, 0] == [cut.sums.prorated_run_count, bare.sums.prorated_run_count]
+    assert 7200.0 == pytest.approx(reader.page(cut.run.run_id).row.sums.allocated_seconds)
 
 
 def test_a_token_stands_for_its_job_whatever_else_the_field_holds() -> None:

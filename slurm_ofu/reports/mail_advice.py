@@ -1,0 +1,39 @@
+"""One thing to try about an entry of an audit, in words for whose job it is."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from slurm_ofu.reports.free_text import printable
+from slurm_ofu.reports.run_words import display_job_id
+from slurm_ofu.values import AuditEntry
+
+_ADVICE: Final[Mapping[tuple[str, str], str]] = {
+    ("idle", "running"): "if the job is not needed any more, end it: scancel {job}",
+    ("idle", "ended"): "let a job end when its work is done (a shell that is left open keeps its GPUs), and"
+    " give interactive sessions a short --time",
+    ("unused", "run"): "ask for as many GPUs as the program uses, or start one process for each GPU; a line"
+    " such as print(torch.cuda.device_count()) says how many it sees",
+    ("unused", "user"): "ask for as many GPUs as the program uses, or start one process for each GPU",
+    ("regressions", "drop"): "compare the jobs before and after: code, container, input files, batch size,"
+    " debug settings",
+    ("waste", "user"): "look at the page of the first job: it says what holds the GPUs back",
+    (
+        "claims",
+        "stated_above",
+    ): "check how the FLOPs of a step are counted (recomputation, experts that are not"
+    " active), and whether the peak is that of these GPUs, without sparsity",
+    ("claims", "stated_below"): "check how the FLOPs of a step are counted, and whether the peak is that of"
+    " these GPUs",
+}
+_OTHERWISE: Final = "look at the job's page: it says what holds the GPUs back"
+
+
+def advice(entry: AuditEntry) -> str:
+    """One thing to try."""
+    words = _ADVICE.get((entry.audit, entry.kind), _OTHERWISE)
+    return words.format(job=job_of(entry) or printable(entry.subject))
+
+
+def job_of(entry: AuditEntry) -> str | None:
+    """The job that tells most about it."""
+    return display_job_id(entry.runs[0]) if entry.runs else None

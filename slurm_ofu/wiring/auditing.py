@@ -1,0 +1,208 @@
+"""What the audits ask of a reader of usage: its runs, its single GPUs and its nodes, each at most once."""
+
+import gc
+import math
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Final
+
+from slurm_ofu.audits.claims import claims
+from slurm_ofu.audits.coverage import coverage
+from slurm_ofu.audits.hardware import hardware
+from slurm_ofu.audits.idle import idle
+from slurm_ofu.audits.job_families import stem_of
+from slurm_ofu.audits.regressions import HISTORY_DAYS, regressions
+from slurm_ofu.audits.unused import unused
+from slurm_ofu.audits.waste import waste
+from slurm_ofu.gpu_models import catalogue, normal_name
+from slurm_ofu.protocols import UsageReader
+from slurm_ofu.values import (
+    AuditName,
+    AuditResult,
+    Config,
+    GpuModel,
+    GpuTotals,
+    RunGpu,
+    RunRow,
+    Selection,
+    UsageRow,
+)
+
+_WEEK: Final = 7 * 86_400.0
+_NEED_GPUS: Final[frozenset[AuditName]] = frozenset(("unused", "hardware"))  # of all runs
+_NEED_RUNNING_GPUS: Final[AuditName] = "idle"
+#: What audits need to know of a GPU: of 400,000 of them the rest would take half a gigabyte.
+_KEPT: Final = (
+    *("position", "reason", "allocated_seconds", "covered_seconds", "uuid", "gpu_model", "mig_profile"),
+    *("sm_share_ratio", "reference_clock_mhz", "tensor_active_seconds", "tensor_ref_seconds"),
+    *("sm_active_seconds", "sm_active_covered_seconds", "idle_seconds", "idle_covered_seconds"),
+    *("idle_tail_seconds", "non_tensor_seconds", "non_tensor_covered_seconds"),
+    *("throttled_power_seconds", "throttled_thermal_seconds", "throttle_covered_seconds"),
+)
+_NAMES: Final = ("reason", "uuid", "gpu_model", "mig_profile")
+_kept_of: Final = attrgetter(*_KEPT)
+_NO_MINUTES: Final = (
+    "what write-back leaves in Slurm's accounting does not say whether GPUs were idle, or busy without tensor"
+    " cores"
+)
+_NO_GPUS: Final = "Slurm's accounting says nothing of single GPUs"
+#: Why an audit cannot be had from Slurm's accounting; those that are not here can.
+NOT_FROM_SLURM: Final[Mapping[AuditName, str]] = {
+    "waste": _NO_MINUTES,
+    "idle": _NO_MINUTES,
+    "unused": _NO_GPUS,
+    "hardware": _NO_GPUS,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What a reader answered, and as of when."""
+
+    config: Config
+    now_epoch_s: float
+    runs: Sequence[UsageRow]
+    gpus: Mapping[int, Sequence[RunGpu]] = field(default_factory=dict)
+    nodes: Sequence[UsageRow] = ()
+    history: Sequence[UsageRow] = ()  # the runs, and what came before of the families that they may belong to
+    since_epoch_s: float | None = None  # where the window begins
+
+
+_AUDITS: Final[Mapping[AuditName, Callable[[_Asked], AuditResult]]] = {
+    "waste": lambda its: waste(its.runs, its.config.audits, its.config.goals),
+    "idle": lambda its: idle(
+        its.runs, its.gpus, its.config.audits, its.config.goals, now_epoch_s=its.now_epoch_s
+    ),
+    "unused": lambda its: unused(its.runs, its.gpus, its.config.audits, its.config.goals),
+    "regressions": lambda its: regressions(
+        its.history, its.config.audits, its.config.goals, since_epoch_s=its.since_epoch_s
+    ),
+    "claims": lambda its: claims(
+        its.runs,
+        its.config.audits,
+        its.config.goals,
+        gpu_models=_models(its.config),
+    ),
+    "hardware": lambda its: hardware(its.runs, its.gpus, its.config.audits, its.config.goals),
+    "coverage": lambda its: coverage(its.runs, its.nodes, its.config.audits, its.config.goals),
+}
+
+
+def audit_results(
+    config: Config,
+    reader: UsageReader,
+    names: Iterable[AuditName],
+    selection: Selection,
+    now_epoch_s: float,
+    *,
+    single_gpus: bool = True,
+) -> list[AuditResult]:
+    """The results of these audits over the selected runs, in their order, by the thresholds of ``config``.
+
+    ``single_gpus`` False: the reader knows of none, nor of nodes. Raises StoreError and UsageError as the
+    reader does.
+    """
+    wanted = list(names)
+    with _garbage_left():
+        return _results(config, reader, wanted, selection, now_epoch_s, single_gpus=single_gpus)
+
+
+@contextmanager
+def _garbage_left() -> Iterator[None]:
+    """Half a million values without a cycle: looking for some among them, again and again, takes a quarter of
+    the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _results(
+    config: Config,
+    reader: UsageReader,
+    wanted: Sequence[AuditName],
+    selection: Selection,
+    now_epoch_s: float,
+    *,
+    single_gpus: bool,
+) -> list[AuditResult]:
+    runs = reader.jobs(selection)
+    asked = _Asked(
+        config=config,
+        now_epoch_s=now_epoch_s,
+        runs=runs,
+        gpus=_gpus(reader, runs, selection, wanted) if single_gpus else {},
+        history=_with_history(reader, runs, selection) if "regressions" in wanted else (),
+        since_epoch_s=selection.start_epoch_s,
+        nodes=reader.usage(selection, "node") if single_gpus and "coverage" in wanted else (),
+    )
+    return [_AUDITS[name](asked) for name in wanted]
+
+
+def _models(config: Config) -> tuple[GpuModel, ...]:
+    """Every GPU model that is known, a site's own in the place of the catalogue's."""
+    own = {normal_name(model.name) for model in config.gpu_models}
+    return (*config.gpu_models, *(model for model in catalogue() if normal_name(model.name) not in own))
+
+
+def _with_history(reader: UsageReader, runs: Sequence[UsageRow], selection: Selection) -> list[UsageRow]:
+    """The runs, and those before the window that had a user and a name in common with one of them.
+
+    Asked for a week at a time, since most of a site's runs are none of these; the latest week first, so that
+    a run counts in the week in which it began, with what lies in that.
+    """
+    start = selection.start_epoch_s
+    families = {_family(row.run) for row in runs if row.run is not None} - {None}
+    if start is None or not families:
+        return list(runs)
+    earlier: dict[int, UsageRow] = {}
+    for week in range(math.ceil(HISTORY_DAYS / 7)):
+        begin, end = start - (week + 1) * _WEEK, start - week * _WEEK
+        for row in reader.jobs(replace(selection, start_epoch_s=begin, end_epoch_s=end)):
+            if row.run is not None and _family(row.run) in families:
+                earlier[row.run.run_id] = row
+    return [*earlier.values(), *(row for row in runs if row.run is None or row.run.run_id not in earlier)]
+
+
+def _family(run: RunRow) -> tuple[str, str, str] | None:
+    """What runs have in common at least that are compared with each other."""
+    stem = stem_of(run.job_name)
+    return None if stem is None or run.user is None else (run.cluster, run.user, stem.text)
+
+
+def _gpus(
+    reader: UsageReader, runs: Sequence[UsageRow], selection: Selection, wanted: Collection[AuditName]
+) -> dict[int, tuple[RunGpu, ...]]:
+    """By run, as far as an audit wants them; of runs that are over only where there are several, since one
+    has no siblings."""
+    everybodys = not _NEED_GPUS.isdisjoint(wanted)
+    needed = {
+        row.run.run_id
+        for row in runs
+        if row.run is not None and (row.run.running or (everybodys and row.sums.gpu_count > 1))
+    }
+    if not needed or not (everybodys or _NEED_RUNNING_GPUS in wanted):
+        return {}
+    if not everybodys and not selection.states:
+        selection = replace(selection, states=("RUNNING",))
+    return {
+        run_id: tuple(_slim(gpu) for gpu in its)
+        for run_id, its in groupby(reader.gpus(selection), key=lambda gpu: gpu.run_id)
+        if run_id in needed
+    }
+
+
+def _slim(gpu: RunGpu) -> RunGpu:
+    """Names come again and again: one of each is enough."""
+    kept: dict[str, Any] = dict(zip(_KEPT, _kept_of(gpu.totals), strict=True))
+    for name in _NAMES:
+        text = kept[name]
+        kept[name] = None if text is None else sys.intern(text)
+    return RunGpu(run_id=gpu.run_id, node_name=sys.intern(gpu.node_name), totals=GpuTotals(**kept))

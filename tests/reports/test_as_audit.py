@@ -1,0 +1,186 @@
+"""Entries of audits in words."""
+
+from datetime import timezone
+from typing import Any
+
+import pytest
+
+from slurm_ofu.reports.as_audit import as_audit
+from slurm_ofu.reports.audit_entries import entry_words
+from slurm_ofu.reports.audit_figures import figure_words, label
+from slurm_ofu.reports.question import Question
+from slurm_ofu.values import AUDIT_NAMES, AuditConfig, AuditEntry, AuditResult, Goals, Selection
+from tests.audits.rows import START, gpu, run
+
+RUNS = tuple(
+    row.run
+    for row in (
+        run(3, gpu(), start_epoch_s=START + 86_400),
+        run(1, gpu(), start_epoch_s=START),
+        run(2, gpu(), start_epoch_s=START + 3600),
+    )
+    if row.run is not None
+)
+QUESTION = Question(selection=Selection(), by="job", zone=timezone.utc)
+
+
+def entry(audit: Any, kind: str, figures: dict[str, Any], **changes: Any) -> AuditEntry:
+    """An entry of ten GPU-hours."""
+    values: dict[str, Any] = {
+        "subject": "train",
+        "weight_gpu_hours": 10.0,
+        "user": "wilma",
+        "partition": "gpu",
+        "gpu_model": "H100",
+        "runs": RUNS,
+    }
+    return AuditEntry(audit=audit, kind=kind, figures=figures, **{**values, **changes})
+
+
+DROP = {
+    "factor": 2.5,
+    "changed_epoch_s": START + 86_400,
+    "before_ofu_ratio": 0.4,
+    "before_ofu_error_pp": 0.1,
+    "after_ofu_ratio": 0.16,
+    "after_ofu_error_pp": None,
+    "before_run_count": 2,
+    "after_run_count": 1,
+    "moved": "clock",
+    "chance_ratio": 1e-9,
+    "gpu_count": 8.0,
+}
+RECOVERY = {
+    **DROP,
+    "recovered_epoch_s": START + 172_800,
+    "recovered_ofu_ratio": 0.39,
+    "recovered_run_count": 4,
+}
+CLAIM = {
+    "stated_ratio": 0.6,
+    "measured_ofu_ratio": 0.3,
+    "ofu_error_pp": 0.1,
+    "stated_over_measured": 2.0,
+    "likely_causes": "sparse_peak, other_gpus_peak",
+    "other_gpu_models": "NVIDIA A100",
+    "claim": "mfu=0.6",
+}
+LAG = {
+    "lag_ratio": 0.2,
+    "lagging_job_count": 9,
+    "job_count": 10,
+    "user_count": 3,
+    "chance_ratio": 0.0004,
+    "uuid": "GPU-1",
+}
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (
+            entry("regressions", "drop", DROP),
+            (
+                "train, wilma, gpu, 8 × H100: OFU 2.5 times lower since 2025-06-16 15:15:00 UTC,"
+                " 10.0 GPU-hours lost",
+                "OFU 40.0 % ±0.1 in 2 runs, then OFU 16.0 % in 1 run; a lower clock (by chance: <1e-6)",
+                "jobs after: 3",
+                "jobs before: 1, 2",
+            ),
+        ),
+        (
+            entry("regressions", "recovery", RECOVERY),
+            (
+                "train, wilma, gpu, 8 × H100: OFU 2.5 times lower since 2025-06-16 15:15:00 UTC,"
+                " 10.0 GPU-hours lost",
+                "OFU 40.0 % ±0.1 in 2 runs, then OFU 16.0 % in 1 run; a lower clock (by chance: <1e-6)",
+                "since 2025-06-17 15:15:00 UTC OFU 39.0 % in 4 runs",
+                "jobs after: 3",
+                "jobs before: 1, 2",
+            ),
+        ),
+        (
+            entry("claims", "stated_above", CLAIM, runs=RUNS[:1]),
+            (
+                "job 3, wilma, gpu, train: states 60.0 %, measured 30.0 % ±0.1, 2.00 times as much",
+                "as stated: mfu=0.6; 10.0 GPU-hours measured",
+                "it may be against the sparse peak, twice the dense one",
+                "it may be against the peak of another GPU: NVIDIA A100",
+            ),
+        ),
+        (
+            entry("hardware", "gpu_clock", LAG, subject="n1:3"),
+            (
+                "n1:3 (H100): its clock is 20.0 % below that of the others of its jobs,"
+                " 10.0 GPU-hours of waiting",
+                "in 9 of 10 jobs of 3 users (by chance: 4e-04); GPU-1",
+                "most in jobs: 3, 1, 2",
+            ),
+        ),
+        (
+            entry("waste", "another", {"lost_gpu_hours": 3.0, "idle_ratio": None}),
+            ("train (wilma, gpu): another", "lost 3.0 GPU-hours, idle unknown", "jobs: 3, 1, 2"),
+        ),
+    ],
+)
+def test_what_an_entry_says(one: AuditEntry, expected: tuple[str, ...]) -> None:
+    """A line that says what it is, then its evidence; a kind without words of its own shows its figures."""
+    assert expected == entry_words(one, timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("figure", "value", "expected"),
+    [
+        ("lost_gpu_hours", 12.34, ("lost", "12.3 GPU-hours")),
+        ("gpu_hours_measured", 12.34, ("measured", "12.3 GPU-hours")),
+        ("idle_ratio", 0.05, ("idle", "5.0 %")),
+        ("idle_ratio", None, ("idle", "unknown")),
+        ("idle_tail_seconds", 7200.0, ("idle tail", "2.0 h")),
+        ("changed_epoch_s", START, ("changed", "2025-06-15 15:15:00 UTC")),
+        ("difference_pp", 12.34, ("difference", "12.3 points")),
+        ("run_count", 3, ("runs", "3")),
+        ("reason", "a\x1bb", ("reason", "a\ufffdb")),
+    ],
+)
+def test_a_figures_unit_is_in_its_name(figure: str, value: Any, expected: tuple[str, str]) -> None:
+    """Words and value follow from the name; what is not known is never a zero."""
+    assert expected == (label(figure), figure_words(figure, value, timezone.utc))
+
+
+def shown(audit: Any, *entries: AuditEntry, width: int = 100, most: int | None = None) -> str:
+    """A whole answer."""
+    result = AuditResult(
+        audit=audit, entries=entries, examined_count=7, left_out={"short": 1, "other_why": 2}
+    )
+    return as_audit(
+        result, QUESTION, AuditConfig(), Goals(), width=width, colour=False, most=most, only_check=False
+    )
+
+
+@pytest.mark.parametrize("audit", AUDIT_NAMES)
+def test_every_audit_without_entries(audit: str) -> None:
+    """Nothing found is said, with who was judged and by which thresholds."""
+    text = shown(audit)
+    assert "7 " in text.splitlines()[2]
+    assert "2 other why, 1 too short" in text
+    assert "Nothing to report.\n" in text
+    assert "Thresholds ([audits] of the configuration): " in text
+
+
+def test_no_line_is_wider_than_asked() -> None:
+    """Long names and reasons are wrapped, also on narrow terminals."""
+    long = entry("regressions", "drop", DROP, subject="x" * 300)
+    for width in (60, 80, 100):
+        assert width >= max(map(len, shown("regressions", long, width=width).splitlines()))
+
+
+def test_each_kind_is_cut_by_itself() -> None:
+    """The most that are shown are so many of each kind, and what is left out is counted."""
+    entries = [
+        *(entry("unused", "run", {}, subject=str(at), runs=()) for at in range(5)),
+        entry("unused", "user", {}, runs=()),
+    ]
+    text = shown("unused", *entries, most=2)
+    assert "…and 3 more (--top 0 for all)\n" in text
+    assert (1, 1) == (text.count("…and "), text.count("train: 10.0 GPU-hours of GPUs never used"))
+    assert "…and" not in shown("unused", *entries)
