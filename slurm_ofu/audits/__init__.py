@@ -13,6 +13,8 @@ An audit is a function by the name that ``values.AUDIT_NAMES`` has for it, in a 
     settings  AuditConfig: thresholds, minimum runtimes and GPU-hours, exclusions
     goals     Goals: the OFU expected of a partition
 
+By keyword some take what only they need: when it is now, where the window begins, which GPU models there are.
+
 Of GpuTotals these fields are there, the rest is at its default: position, reason, allocated_seconds,
 covered_seconds, uuid, gpu_model, mig_profile, sm_share_ratio, reference_clock_mhz, tensor_active_seconds,
 tensor_ref_seconds, and sm_active, idle, non_tensor and throttled ones with their covered seconds.
@@ -21,7 +23,8 @@ tensor_ref_seconds, and sm_active, idle, non_tensor and throttled ones with thei
 ``left_out`` by reason. ``why_not`` is one of ``not_judged`` (excluded, opted_out, suspect, shared, short),
 ``no_ofu`` (these, and unmeasured, low_coverage), ``not_ranked`` (these, and non_tensor, unknown_work),
 ``no_idle`` (the first, and what is not known to be idle or busy). A result is the same whatever the order
-of the runs; entries come with the greatest ``weight_gpu_hours`` first, then by subject; those below
+of the runs; entries come with the greatest ``weight_gpu_hours`` first (claims: by how far apart), then by
+subject; those below
 ``settings.minimum_gpu_hours`` are dropped (``eligible.heaviest``), and
 ``summary["below_minimum_count"]`` says how many. Names of figures end in their units, as everywhere.
 """
