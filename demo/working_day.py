@@ -158,21 +158,33 @@ def await_records(cluster: Cluster) -> None:
         time.sleep(0.05)
 
 
-def report_command() -> str:
-    """ofu-report, from where this Python's other commands are. Raises ConfigError."""
-    command = Path(sys.executable).parent / "ofu-report"
+def report_command(name: str = "ofu-report") -> str:
+    """One of our commands, from where this Python's others are. Raises ConfigError."""
+    command = Path(sys.executable).parent / name
     if not command.exists():
         raise ConfigError(f"{command} does not exist: install slurm-ofu for this Python (pip install .)")
     return str(command)
 
 
 def show_reports(console: Console, environment: Mapping[str, str]) -> None:
-    """Three reports, as anybody would ask for them."""
+    """Three reports and an audit, as anybody would ask for them; a day of seconds is short for one."""
     groups = [["-a", "-S", _SINCE, "--by", by] for by in ("user", "partition")]
     for options in (*groups, ["-j", str(TWO_NODE_JOB.job_id)]):
-        console.print(f"\n$ ofu-report {shlex.join(options)}", style="bold")
-        sys.stdout.flush()
-        subprocess.run([report_command(), *options], env=environment, check=True)
+        _show(console, environment, "ofu-report", options)
+    short = ["--minimum-runtime", "0", "--minimum-gpu-hours", "0"]
+    _show(console, environment, "ofu-admin", ["audit", "waste", "-S", _SINCE, *short])
+
+
+def _show(console: Console, environment: Mapping[str, str], name: str, options: Sequence[str]) -> None:
+    console.print(f"\n$ {name} {shlex.join(options)}", style="bold")
+    sys.stdout.flush()
+    subprocess.run([report_command(name), *options], env=environment, check=True)
+
+
+def write_pages(directory: Path, environment: Mapping[str, str]) -> None:
+    """The day as web pages."""
+    command = [report_command(), "-a", "-S", _SINCE, "--html", str(directory)]
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
 
 
 def measured(environment: Mapping[str, str]) -> str:
@@ -181,7 +193,7 @@ def measured(environment: Mapping[str, str]) -> str:
     return subprocess.check_output(command, env=environment, text=True)
 
 
-def demonstrate(directory: Path, console: Console) -> int:
+def demonstrate(directory: Path, console: Console, *, with_pages: bool) -> int:
     """Build, play, report, compare. The exit status."""
     report_command()
     cluster = Cluster(directory)
@@ -196,6 +208,8 @@ def demonstrate(directory: Path, console: Console) -> int:
     await_records(cluster)
     environment = {**os.environ, "OFU_CONFIG": str(cluster.config(NODES[0]))}
     show_reports(console, environment)
+    if with_pages:
+        write_pages(directory / "pages", environment)
     comparisons: list[Comparison] = compare(DAY, spans, measured(environment))
     return print_comparison(comparisons, console)
 
@@ -218,7 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(width=width, highlight=False, markup=False)
     try:
         with stage(keep) as directory:
-            status = demonstrate(directory, console)
+            status = demonstrate(directory, console, with_pages=keep is not None)
     except (OfuError, OSError, subprocess.CalledProcessError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
@@ -237,6 +251,7 @@ def _say_goodbye(console: Console, keep: Path | None) -> None:
         config = shlex.quote(str(Cluster(keep.resolve()).config(NODES[0])))
         console.print("Nothing runs any more, and the files are still there:")
         console.print(f"  OFU_CONFIG={config} {report_command()} -a", soft_wrap=True)
+        console.print(f"  {keep.resolve() / 'pages' / 'index.html'}", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -1,3 +1,3 @@
 """slurm-ofu: Overall FLOP Utilization of every Slurm GPU job."""
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
