@@ -18,6 +18,7 @@ LeftOut = Literal[
     "low_coverage",  # the figure speaks for too little of the run
     "non_tensor",  # busy without tensor cores: neither idle nor wasteful
     "unknown_work",  # it might be that
+    "suspended",  # it goes on, and does nothing because Slurm has stopped it
     "stale",  # it goes on, and was not heard of for long
     "one_gpu",  # there are no others to compare it to
 ]

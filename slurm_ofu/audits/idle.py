@@ -2,13 +2,35 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from slurm_ofu.audits.eligible import LeftOut, heaviest, judged, no_idle, run_entry, runtime_seconds
-from slurm_ofu.figures import figures
-from slurm_ofu.values import AuditConfig, AuditEntry, AuditResult, AuditValue, Goals, RunGpu, UsageRow
+from slurm_ofu.audits.arrays import array_entry, by_array
+from slurm_ofu.audits.eligible import LeftOut, heaviest, judged, no_idle, runtime_seconds
+from slurm_ofu.figures import figures, pool
+from slurm_ofu.values import (
+    AuditConfig,
+    AuditEntry,
+    AuditResult,
+    AuditValue,
+    Goals,
+    RunGpu,
+    RunRow,
+    UsageRow,
+    UsageSums,
+)
 
 _HOUR = 3600.0
+_STOPPED = ("SUSPENDED", "STOPPED")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Idle:
+    """A run that is listed; ``row`` is whole."""
+
+    row: UsageRow
+    run: RunRow
+    at_stake_seconds: float
+    tail_seconds: float | None = None
 
 
 def idle(
@@ -18,30 +40,39 @@ def idle(
     goals: Goals,
     *,
     now_epoch_s: float | None = None,
+    whole: Mapping[int, UsageRow] | None = None,
 ) -> AuditResult:
-    """Entries of the kinds ``running`` and ``ended``, a run each.
+    """Entries of the kinds ``running`` and ``ended``, a run each, or the tasks of one array.
 
-    ``ended``: idle for much of the time of which that is known; idle GPU-hours are at stake. ``running``:
+    ``ended``: idle for much of the time of which that is known; idle GPU-hours in the window are at stake.
+    ``whole``: by ``run_id`` the runs that the window cuts, which are judged, and shown, uncut. ``running``:
     every one of its GPUs has been idle without a break until its latest figures were made
     (``as_of_epoch_s``); the GPU-hours of that stretch are at stake. A run that goes on and works now is not
-    listed, whatever it did before; nor is one that was not heard of for so long (``stale``).
+    listed, whatever it did before; nor is one that Slurm has suspended, or that was not heard of for so long
+    (``stale``).
     """
+    uncut = whole or {}
 
     def why_not(row: UsageRow, settings: AuditConfig) -> LeftOut | None:
-        return no_idle(row, settings) or ("stale" if _is_stale(row, settings, now_epoch_s) else None)
+        its = row if row.run is None else uncut.get(row.run.run_id, row)
+        return no_idle(its, settings) or _not_now(row.run, settings, now_epoch_s)
 
     those = judged(runs, settings, why_not)
-    found = []
+    ended, running = [], []
     for row in those.runs:
         if row.run is None:
             continue
-        entry = (
-            _running(row, gpus.get(row.run.run_id, ()), settings)
-            if row.run.running
-            else _ended(row, settings)
-        )
-        found += [] if entry is None else [entry]
-    kept, below = heaviest(found, settings)
+        if row.run.running:
+            running.append(_running(row, row.run, gpus.get(row.run.run_id, ()), settings))
+        else:
+            ended.append(_ended(row, uncut.get(row.run.run_id, row), row.run, settings))
+    found = (("ended", ended), ("running", running))
+    entries = [
+        _entry(kind, its)
+        for kind, some in found
+        for its in by_array((one.run, one) for one in some if one is not None)
+    ]
+    kept, below = heaviest(entries, settings)
     return AuditResult(
         audit="idle",
         entries=kept,
@@ -66,49 +97,68 @@ def tail_seconds(gpus: Sequence[RunGpu], gpu_count: float) -> float | None:
     return min(known) if known and len(known) == len(tails) and len(known) >= gpu_count else None
 
 
-def _is_stale(row: UsageRow, settings: AuditConfig, now_epoch_s: float | None) -> bool:
-    """Whether the latest figures of a run that goes on are too old to speak of now."""
-    run = row.run
-    if run is None or not run.running or run.end_epoch_s is None or now_epoch_s is None:
-        return False
-    return now_epoch_s - run.end_epoch_s > settings.idle_seconds
+def _not_now(run: RunRow | None, settings: AuditConfig, now_epoch_s: float | None) -> LeftOut | None:
+    """Why nothing is said of a run that goes on: it was stopped, or its latest figures are too old."""
+    if run is None or not run.running:
+        return None
+    if run.state in _STOPPED:
+        return "suspended"
+    if run.end_epoch_s is None or now_epoch_s is None:
+        return None
+    return "stale" if now_epoch_s - run.end_epoch_s > settings.idle_seconds else None
 
 
-def _running(row: UsageRow, gpus: Sequence[RunGpu], settings: AuditConfig) -> AuditEntry | None:
+def _running(
+    row: UsageRow, run: RunRow, gpus: Sequence[RunGpu], settings: AuditConfig
+) -> _Idle | None:
     tail = tail_seconds(gpus, row.sums.gpu_count)
     if tail is None or tail < settings.idle_seconds:
         return None
     at_stake = math.fsum(gpu.totals.idle_tail_seconds or 0.0 for gpu in gpus)
-    as_of = None if row.run is None else row.run.end_epoch_s
-    return _entry("running", row, at_stake, {"idle_tail_seconds": tail, "as_of_epoch_s": as_of})
+    return _Idle(row=row, run=run, at_stake_seconds=at_stake, tail_seconds=tail)
 
 
-def _ended(row: UsageRow, settings: AuditConfig) -> AuditEntry | None:
-    seconds = row.sums.idle_seconds
-    if seconds is None or seconds < settings.idle_ratio * row.sums.idle_covered_seconds:
+def _ended(row: UsageRow, whole: UsageRow, run: RunRow, settings: AuditConfig) -> _Idle | None:
+    seconds = whole.sums.idle_seconds
+    if seconds is None or seconds < settings.idle_ratio * whole.sums.idle_covered_seconds:
         return None
-    return _entry("ended", row, seconds, {})
+    return _Idle(row=whole, run=run, at_stake_seconds=row.sums.idle_seconds or 0.0)
 
 
-def _entry(kind: str, row: UsageRow, at_stake_seconds: float, more: Mapping[str, AuditValue]) -> AuditEntry:
-    its = figures(row.sums)
-    entry = run_entry("idle", kind, row, at_stake_seconds / _HOUR)
+def _entry(kind: str, those: Sequence[_Idle]) -> AuditEntry:
+    sums = pool(one.row.sums for one in those)
+    its = figures(sums)
+    weighed = [(one.at_stake_seconds, one.row) for one in those]
+    at_stake = math.fsum(seconds for seconds, _ in weighed) / _HOUR
     values: dict[str, AuditValue] = {
         "idle_gpu_hours": its.idle_gpu_hours,
         "idle_judged_gpu_hours": its.idle_judged_gpu_hours,
-        "idle_ratio": _share(row),
-        **more,
+        "idle_ratio": _share(sums),
+        **(_as_of(those) if kind == "running" else {}),
         "gpu_count": its.gpu_count,
         "gpu_hours": its.gpu_hours,
         "ofu_ratio": its.ofu_ratio,
-        "runtime_seconds": None if row.run is None else runtime_seconds(row.run),
+        "ofu_error_pp": its.ofu_error_pp,
+        "coverage_ratio": its.coverage_ratio,
+        "runtime_seconds": runtime_seconds(those[0].run) if len(those) == 1 else None,
+        "run_count": len(those),
     }
-    return replace(entry, figures=values)
+    return replace(array_entry("idle", kind, weighed, at_stake), figures=values)
 
 
-def _share(row: UsageRow) -> float | None:
-    covered = row.sums.idle_covered_seconds
-    return None if row.sums.idle_seconds is None or covered <= 0 else row.sums.idle_seconds / covered
+def _as_of(those: Sequence[_Idle]) -> dict[str, AuditValue]:
+    """For how long all of them have been idle, at least, and as of when."""
+    tails = [one.tail_seconds for one in those if one.tail_seconds is not None]
+    ends = [one.run.end_epoch_s for one in those if one.run.end_epoch_s is not None]
+    return {
+        "idle_tail_seconds": min(tails, default=None),
+        "as_of_epoch_s": min(ends, default=None),
+    }
+
+
+def _share(sums: UsageSums) -> float | None:
+    covered = sums.idle_covered_seconds
+    return None if sums.idle_seconds is None or covered <= 0 else sums.idle_seconds / covered
 
 
 def _summary(runs: Sequence[UsageRow]) -> dict[str, AuditValue]:

@@ -167,11 +167,13 @@ def _key(stem: str, row: UsageRow, run: RunRow) -> FamilyKey:
 
 def _in_order(members: Sequence[FamilyRun], left_out: Counter[str]) -> list[FamilyRun]:
     """By start, without those much shorter than is usual in the family."""
-    runtimes = {member.run.run_id: runtime_seconds(member.run) for member in members}
-    known = [seconds for seconds in runtimes.values() if seconds is not None]
+    runtimes = [runtime_seconds(member.run) for member in members]
+    known = [seconds for seconds in runtimes if seconds is not None]
     least = _SHORT_RATIO * median(known) if known else 0.0
     kept = [
-        member for member in members if (seconds := runtimes[member.run.run_id]) is None or seconds >= least
+        member
+        for member, seconds in zip(members, runtimes, strict=True)
+        if seconds is None or seconds >= least
     ]
     left_out["short_of_family"] += len(members) - len(kept)
     return sorted(kept, key=lambda member: (member.start_epoch_s, run_order(member.run)))

@@ -11,6 +11,8 @@ MOST_TOLD: Final = 10  # entries at once; the others come another time
 #: Audits whose entries are about what one user can change.
 FOR_USERS: Final[tuple[AuditName, ...]] = ("waste", "idle", "unused", "regressions", "claims")
 _GOOD_NEWS: Final = "recovery"
+#: A timer does not fire to the second, and summer time moves it by an hour: a weekly one is weekly.
+_TIMER_SLACK_SECONDS: Final = 7200.0
 
 #: When something was told last, by its audit and `told_subject`.
 ToldAt = Mapping[tuple[str, str], float]
@@ -35,12 +37,11 @@ def what_to_tell(
     if not bad:
         return Telling(why_not="nothing to tell")
     last = max(told.values(), default=None)
-    if last is not None and now_epoch_s - last < settings.days_between * DAY_SECONDS:
+    if last is not None and now_epoch_s - last < least_seconds(settings.days_between):
         days = f"{(now_epoch_s - last) / DAY_SECONDS:.1f}"
         least = f"{settings.days_between:g}"
         return Telling(why_not=f"not now: the last mail was {days} days ago, and {least} must lie between")
-    since = now_epoch_s - settings.again_days * DAY_SECONDS
-    known = {what for what, at in told.items() if at > since}
+    known = {what for what, at in told.items() if now_epoch_s - at < least_seconds(settings.again_days)}
     new = [entry for entry in bad if (entry.audit, told_subject(entry)) not in known]
     if not new:
         return Telling(why_not=f"nothing new: all {len(bad)} were told before")
@@ -49,6 +50,12 @@ def what_to_tell(
         more_count=max(0, len(new) - MOST_TOLD),
         recoveries=tuple(entry for entry in entries if entry.kind == _GOOD_NEWS),
     )
+
+
+def least_seconds(days: float) -> float:
+    """So many days as a timer means them."""
+    seconds = days * DAY_SECONDS
+    return seconds - min(_TIMER_SLACK_SECONDS, seconds / 10)
 
 
 def told_subject(entry: AuditEntry) -> str:

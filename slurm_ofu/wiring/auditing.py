@@ -34,6 +34,10 @@ from slurm_ofu.values import (
 
 _WEEK: Final = 7 * 86_400.0
 _NEED_GPUS: Final[frozenset[AuditName]] = frozenset(("unused", "hardware"))  # of all runs
+#: Those that say something of a run as such, not of its time in the window.
+_JUDGE_WHOLE: Final[frozenset[AuditName]] = frozenset(("idle", "regressions", "claims"))
+_IDS_AT_ONCE: Final = 500
+_Life = tuple[str, int, float | int]
 _NEED_RUNNING_GPUS: Final[AuditName] = "idle"
 #: What audits need to know of a GPU: of 400,000 of them the rest would take half a gigabyte.
 _KEPT: Final = (
@@ -66,23 +70,32 @@ class _Asked:
     config: Config
     now_epoch_s: float
     runs: Sequence[UsageRow]
+    whole: Mapping[int, UsageRow] = field(default_factory=dict)  # by run_id, those that the window cuts
     gpus: Mapping[int, Sequence[RunGpu]] = field(default_factory=dict)
     nodes: Sequence[UsageRow] = ()
     history: Sequence[UsageRow] = ()  # the runs, and what came before of the families that they may belong to
     since_epoch_s: float | None = None  # where the window begins
 
 
+    @property
+    def whole_runs(self) -> list[UsageRow]:
+        """The runs, none of them cut."""
+        return [row if row.run is None else self.whole.get(row.run.run_id, row) for row in self.runs]
+
+
 _AUDITS: Final[Mapping[AuditName, Callable[[_Asked], AuditResult]]] = {
     "waste": lambda its: waste(its.runs, its.config.audits, its.config.goals),
     "idle": lambda its: idle(
-        its.runs, its.gpus, its.config.audits, its.config.goals, now_epoch_s=its.now_epoch_s
+        *(its.runs, its.gpus, its.config.audits, its.config.goals),
+        now_epoch_s=its.now_epoch_s,
+        whole=its.whole,
     ),
     "unused": lambda its: unused(its.runs, its.gpus, its.config.audits, its.config.goals),
     "regressions": lambda its: regressions(
         its.history, its.config.audits, its.config.goals, since_epoch_s=its.since_epoch_s
     ),
     "claims": lambda its: claims(
-        its.runs,
+        its.whole_runs,
         its.config.audits,
         its.config.goals,
         gpu_models=_models(its.config),
@@ -134,12 +147,19 @@ def _results(
     single_gpus: bool,
 ) -> list[AuditResult]:
     runs = reader.jobs(selection)
+    history = _with_history(reader, runs, selection) if "regressions" in wanted else []
+    whole = {} if _JUDGE_WHOLE.isdisjoint(wanted) else _whole(reader, [*runs, *history], selection)
     asked = _Asked(
         config=config,
         now_epoch_s=now_epoch_s,
         runs=runs,
         gpus=_gpus(reader, runs, selection, wanted) if single_gpus else {},
-        history=_with_history(reader, runs, selection) if "regressions" in wanted else (),
+        whole={
+            row.run.run_id: whole[_life(row.run)]
+            for row in runs
+            if row.run is not None and _life(row.run) in whole
+        },
+        history=[row if row.run is None else whole.get(_life(row.run), row) for row in history],
         since_epoch_s=selection.start_epoch_s,
         nodes=reader.usage(selection, "node") if single_gpus and "coverage" in wanted else (),
     )
@@ -155,20 +175,62 @@ def _models(config: Config) -> tuple[GpuModel, ...]:
 def _with_history(reader: UsageReader, runs: Sequence[UsageRow], selection: Selection) -> list[UsageRow]:
     """The runs, and those before the window that had a user and a name in common with one of them.
 
-    Asked for a week at a time, since most of a site's runs are none of these; the latest week first, so that
-    a run counts in the week in which it began, with what lies in that.
+    Asked for a week at a time, since most of a site's runs are none of these.
     """
     start = selection.start_epoch_s
     families = {_family(row.run) for row in runs if row.run is not None} - {None}
     if start is None or not families:
         return list(runs)
-    earlier: dict[int, UsageRow] = {}
-    for week in range(math.ceil(HISTORY_DAYS / 7)):
-        begin, end = start - (week + 1) * _WEEK, start - week * _WEEK
+    earlier: dict[_Life, UsageRow] = {}
+    for end in _weeks_before(start)[:-1]:
+        begin = end - _WEEK
         for row in reader.jobs(replace(selection, start_epoch_s=begin, end_epoch_s=end)):
             if row.run is not None and _family(row.run) in families:
-                earlier[row.run.run_id] = row
-    return [*earlier.values(), *(row for row in runs if row.run is None or row.run.run_id not in earlier)]
+                earlier[_life(row.run)] = row
+    return [*earlier.values(), *(row for row in runs if row.run is None or _life(row.run) not in earlier)]
+
+
+def _weeks_before(start: float) -> list[float]:
+    """The edges of the windows that history is asked for in, the latest first."""
+    return [start - week * _WEEK for week in range(math.ceil(HISTORY_DAYS / 7) + 1)]
+
+
+def _whole(
+    reader: UsageReader, rows: Sequence[UsageRow], selection: Selection
+) -> dict[_Life, UsageRow]:
+    """Those of these runs that a window cuts, uncut: five minutes of a start, or an hour at the end, are no
+    word on a run. One that goes on is judged by its latest figures."""
+    start, end = selection.start_epoch_s, selection.end_epoch_s
+    edges = [*([] if start is None else _weeks_before(start)), *([] if end is None else [end])]
+    cut = {
+        _life(row.run): (row.run.job_id, *times)
+        for row in rows
+        if row.run is not None and not row.run.running
+        if (times := _times(row.run)) is not None and any(times[0] < edge < times[1] for edge in edges)
+    }
+    job_ids = sorted({job_id for job_id, _, _ in cut.values()})
+    found: dict[_Life, UsageRow] = {}
+    for at in range(0, len(job_ids), _IDS_AT_ONCE):
+        asked = Selection(
+            clusters=selection.clusters,
+            job_ids=tuple(job_ids[at : at + _IDS_AT_ONCE]),
+            start_epoch_s=min(begin for _, begin, _ in cut.values()),
+            end_epoch_s=max(over for _, _, over in cut.values()),
+        )
+        its = ((_life(row.run), row) for row in reader.jobs(asked) if row.run is not None)
+        found |= {life: row for life, row in its if life in cut}
+    return found
+
+
+def _life(run: RunRow) -> _Life:
+    """What a run is called in every answer: what comes from Slurm's accounting has another run_id, and maybe
+    restart count, in each."""
+    return run.cluster, run.job_id, run.restart_count if run.start_epoch_s is None else run.start_epoch_s
+
+
+def _times(run: RunRow) -> tuple[float, float] | None:
+    start, end = run.start_epoch_s, run.end_epoch_s
+    return None if start is None or end is None else (start, end)
 
 
 def _family(run: RunRow) -> tuple[str, str, str] | None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ofu.audits.telling import DAY_SECONDS, MOST_TOLD, told_subject, what_to_tell
+from slurm_ofu.audits.telling import DAY_SECONDS, MOST_TOLD, least_seconds, told_subject, what_to_tell
 from slurm_ofu.values import AuditEntry, MailConfig
 from tests.audits.rows import run
 
@@ -75,6 +75,13 @@ def test_what_the_calendar_tells_apart() -> None:
     assert told_subject(here) != told_subject(there)
 
 
+@pytest.mark.parametrize(("hours_early", "told"), [(0.0, True), (1.5, True), (2.5, False)])
+def test_a_weekly_timer_is_weekly(hours_early: float, told: bool) -> None:
+    """One that fires some seconds, or the hour of summer time, before seven days are over skips no week."""
+    last = {("idle", "alpha:2"): NOW - 7 * DAY_SECONDS + hours_early * 3600}
+    assert ([("idle", "1")] if told else []) == jobs(entry(1), told=last)
+
+
 @pytest.mark.property
 @given(
     steps=st.lists(st.tuples(st.floats(0.01, 20.0), st.sets(st.integers(1, 6))), max_size=30),
@@ -82,19 +89,19 @@ def test_what_the_calendar_tells_apart() -> None:
     again=st.floats(0.5, 60.0),
 )
 def test_the_calendar_is_kept(steps: list[tuple[float, set[int]]], between: float, again: float) -> None:
-    """Whenever it is asked: mails of one user lie days_between apart, and the same thing again_days; what is
-    due by both is told."""
+    """Whenever it is asked: mails of one user lie days_between apart, and the same thing again_days, but for
+    what a timer is off; what is due by both is told."""
     settings = MailConfig(days_between=between, again_days=again)
     told: dict[tuple[str, str], float] = {}
     last, now = None, NOW
     for days, job_ids in steps:
         now += days * DAY_SECONDS
         its = what_to_tell([entry(job_id) for job_id in sorted(job_ids)], told, settings, now)
-        due = last is None or now - last >= between * DAY_SECONDS
+        due = last is None or now - last >= least_seconds(between)
         new = {
             job_id
             for job_id in job_ids
-            if now - told.get(("idle", told_subject(entry(job_id))), -1e18) >= again * DAY_SECONDS
+            if now - told.get(("idle", told_subject(entry(job_id))), -1e18) >= least_seconds(again)
         }
         assert (new if due else set()) == {int(one.subject) for one in its.entries}
         assert (its.why_not is None) == bool(its.entries)

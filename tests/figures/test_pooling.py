@@ -190,10 +190,13 @@ def test_gpus_of_unknown_time_are_counted() -> None:
 def test_every_sum_is_pooled() -> None:
     """Twice the same run is twice every sum: none is left out."""
     names = [
-        field.name for field in fields(UsageSums) if field.name not in ("estimators", "reasons", "gpu_models")
+        field.name
+        for field in fields(UsageSums)
+        if field.name not in ("estimators", "reasons", "gpu_models", "band_run_counts")
     ]
-    one = measured(**{name: 8.0 for name in names if name != "run_count"})
+    one = measured(**{name: 8.0 for name in names if name != "run_count"}, band_run_counts=(1, 0, 0, 2, 0))
     two = pool([one, one])
+    assert (2, 0, 0, 4, 0) == two.band_run_counts
     assert [2 * getattr(one, name) for name in names] == [getattr(two, name) for name in names]
 
 

@@ -243,6 +243,7 @@ def test_goals_are_those_of_partitions(tmp_path: Path) -> None:
     judged: dict[str, Any] = {"idle_seconds": 0.0, "idle_covered_seconds": 3500.0}
     judged |= {"non_tensor_seconds": 0.0, "non_tensor_covered_seconds": 3500.0}
     gpus = [replace(make_gpu(at, tensor_ref=ofu * 3500), **judged) for at, ofu in enumerate((0.2, 0.9))]
+    gpus.append(replace(make_gpu(2, reason="suspect", tensor_ref=0.0), **judged))  # nobody's loss
     for job_id, partition in enumerate(("gpu", "test", None), start=1):
         store.write([make_record(make_job(job_id=job_id, partition=partition), gpus=gpus)])
     reader = Reader(store.path, goals=Goals(by_partition={"test": 0.1, "other": 0.9}))
