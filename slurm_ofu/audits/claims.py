@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from slurm_ofu.audits.arrays import array_key
 from slurm_ofu.audits.eligible import judged, not_judged, run_entry, run_order
 from slurm_ofu.figures import ClaimComparison, compare_claim, figures
 from slurm_ofu.figures.correlation import pearson
@@ -32,6 +33,7 @@ _LEAST_PP: Final = 2.0  # a ratio says nothing of differences below it, nor belo
 _RECOMPUTE: Final = (0.65, 0.95)  # stated over measured: all activations recomputed are 3/4
 _FORMULA: Final = (1.3, 3.0)
 _HALF, _DOUBLE = 0.5, 2.0
+_SHOWN_RUNS: Final = 5
 _FIT: Final = 1.08  # a factor fits within this one
 
 
@@ -53,6 +55,11 @@ class ComparedRun:
         return 100 * (self.stated_ratio - self.measured_ratio)
 
     @property
+    def kind(self) -> str:
+        """Whether more or less was stated than measured."""
+        return "stated_above" if self.difference_pp > 0 else "stated_below"
+
+    @property
     def relative(self) -> float:
         """How far stated over measured is from 1, whichever is the greater; infinite where 0 was measured."""
         factor = self.compared.stated_over_measured
@@ -71,23 +78,21 @@ def claims(
     Unlike those of other audits the entries come by the relative difference, the greatest first; the weight
     is the measured GPU-hours. ``gpu_models``: whose peaks a stated share may have been held against by
     mistake. ``likely_causes`` names what its factor fits, several where several do, and is None where
-    nothing does. Goals play no part.
+    nothing does. Of the tasks of one array the farthest off stands for all. Goals play no part.
     """
     sorted_out = judged(runs, settings, not_judged)
     left_out = Counter(sorted_out.left_out)
     compared = _compared(sorted_out.runs, left_out)
     known_models = tuple(gpu_models)
-    outliers = [run for run in compared if _is_outlier(run, settings)]
-    entries = [_entry(run, known_models) for run in outliers]
-    kept = [
-        (run, entry)
-        for run, entry in zip(outliers, entries, strict=True)
-        if entry.weight_gpu_hours >= settings.minimum_gpu_hours
-    ]
-    kept.sort(key=lambda pair: (-pair[0].relative, -pair[1].weight_gpu_hours, run_order(pair[0].run)))
+    outliers = sorted(
+        (run for run in compared if _is_outlier(run, settings)),
+        key=lambda run: (-run.relative, -run.its.gpu_hours_measured, run_order(run.run)),
+    )
+    entries = [_entry(group, known_models) for group in _alike(outliers)]
+    kept = tuple(entry for entry in entries if entry.weight_gpu_hours >= settings.minimum_gpu_hours)
     return AuditResult(
         audit="claims",
-        entries=tuple(entry for _, entry in kept),
+        entries=kept,
         examined_count=len(compared),
         left_out={reason: count for reason, count in sorted(left_out.items()) if count > 0},
         summary={**_summary(compared, outliers), "below_minimum_count": len(entries) - len(kept)},
@@ -131,9 +136,17 @@ def _is_outlier(run: ComparedRun, settings: AuditConfig) -> bool:
     return difference >= _LEAST_PP and run.relative >= math.log(settings.claim_ratio)
 
 
-def _entry(run: ComparedRun, gpu_models: Sequence[GpuModel]) -> AuditEntry:
+def _alike(outliers: Iterable[ComparedRun]) -> list[list[ComparedRun]]:
+    """Those of one array that are off in the same direction together, in the order of the farthest."""
+    groups: dict[tuple[object, ...], list[ComparedRun]] = {}
+    for run in outliers:
+        groups.setdefault((run.kind, *array_key(run.run)), []).append(run)
+    return list(groups.values())
+
+
+def _entry(group: Sequence[ComparedRun], gpu_models: Sequence[GpuModel]) -> AuditEntry:
+    run = group[0]
     causes, other_models = _likely_causes(run, gpu_models)
-    kind = "stated_above" if run.difference_pp > 0 else "stated_below"
     shown: dict[str, AuditValue] = {
         "stated_ratio": run.stated_ratio,
         "measured_ofu_ratio": run.measured_ratio,
@@ -145,9 +158,13 @@ def _entry(run: ComparedRun, gpu_models: Sequence[GpuModel]) -> AuditEntry:
         "other_gpu_models": ", ".join(other_models) or None,
         "claim": run.claim.text,
         "gpu_hours": run.its.gpu_hours,
+        "run_count": len(group),
     }
-    entry = run_entry("claims", kind, run.row, run.its.gpu_hours_measured)
-    return replace(entry, figures=shown)
+    weight = math.fsum(one.its.gpu_hours_measured for one in group)
+    entry = run_entry("claims", run.kind, run.row, weight)
+    if len(group) > 1:
+        entry = replace(entry, subject=str(run.run.array_job_id))
+    return replace(entry, figures=shown, runs=tuple(one.run for one in group[:_SHOWN_RUNS]))
 
 
 def _likely_causes(run: ComparedRun, gpu_models: Sequence[GpuModel]) -> tuple[list[str], list[str]]:
@@ -159,7 +176,8 @@ def _likely_causes(run: ComparedRun, gpu_models: Sequence[GpuModel]) -> tuple[li
     fits = {
         "recompute": _RECOMPUTE[0] <= factor <= _RECOMPUTE[1],
         "moe_or_hybrid_formula": _FORMULA[0] <= factor <= _FORMULA[1],
-        "sparse_peak": _fits(factor, _HALF) or _fits(factor, _DOUBLE),
+        # A share of the sparse peak is half of that of the dense one; TFLOP/s are no share of any.
+        "sparse_peak": run.claim.kind == "mfu" and _fits(factor, _HALF),
         "number_format": _fits(factor, _HALF) or _fits(factor, _DOUBLE),
         "other_gpus_peak": bool(others),
     }

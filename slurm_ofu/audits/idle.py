@@ -108,9 +108,7 @@ def _not_now(run: RunRow | None, settings: AuditConfig, now_epoch_s: float | Non
     return "stale" if now_epoch_s - run.end_epoch_s > settings.idle_seconds else None
 
 
-def _running(
-    row: UsageRow, run: RunRow, gpus: Sequence[RunGpu], settings: AuditConfig
-) -> _Idle | None:
+def _running(row: UsageRow, run: RunRow, gpus: Sequence[RunGpu], settings: AuditConfig) -> _Idle | None:
     tail = tail_seconds(gpus, row.sums.gpu_count)
     if tail is None or tail < settings.idle_seconds:
         return None

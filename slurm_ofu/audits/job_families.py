@@ -8,7 +8,7 @@ such as ``ctx`` or ``bs``.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,6 +65,7 @@ _SURE: Final = (  # counters whatever the other names are
     ),
     re.compile(rf"[-_.:#/ ](?:0{{1,9}}[0-9]{{0,5}}|[0-9]{{2}}{_MONTH}{_DAY}|[0-9]{{9,}})$"),
 )
+_PADDED: Final = re.compile(r"[-_.:#/ ](0[0-9]{1,6})$")
 _BARE: Final = re.compile(r"[-_.:#/ ](?:no\.?|n°)?([0-9]{1,8})$", re.IGNORECASE)
 #: Words whose number is a setting.
 _SETTING: Final = re.compile(
@@ -82,6 +83,7 @@ class Stem:
 
     text: str  # in lower case
     number: str | None = None
+    padded_width: int | None = None  # of the zero-padded number at the name's end, which is taken off
 
     @property
     def whole(self) -> str:
@@ -95,18 +97,27 @@ def stem_of(job_name: str | None) -> Stem | None:
     for pattern in _WITHIN:
         text = pattern.sub("", text)
     text = _ENDING.sub("", text.strip(_EDGES))
+    padded = _PADDED.search(text)
     text = _without_counters(text)
     number = None
     if (bare := _BARE.search(text)) is not None and not _is_setting(text, bare.start()):
         number = bare[1]
         text = _without_counters(text[: bare.start()])
     text = re.sub(r"[-_.:#/ ]{2,}", "-", text).casefold()
-    return Stem(text=text, number=number) if sum(map(str.isalpha, text)) > 1 and text not in GENERIC else None
+    if sum(map(str.isalpha, text)) < 2 or text in GENERIC:
+        return None
+    return Stem(text=text, number=number, padded_width=None if padded is None else len(padded[1]))
 
 
-def numbers_count(stems: Iterable[Stem]) -> bool:
-    """Whether the numbers of one stem are counters: hardly any of them comes twice."""
-    numbers = [stem.number for stem in stems]
+def numbers_count(stems: Sequence[Stem]) -> bool:
+    """Whether the numbers of one stem are counters: hardly any of them comes twice, or they go on where
+    zero-padded ones of the same width end (``08``, ``09``, ``10``)."""
+    widths = {stem.padded_width for stem in stems}
+    numbers = [
+        stem.number
+        for stem in stems
+        if stem.padded_width is None and (stem.number is None or len(stem.number) not in widths)
+    ]
     return len(set(numbers)) >= _COUNTER_RATIO * len(numbers)
 
 

@@ -126,7 +126,7 @@ def _families(rows: Iterable[UsageRow], left_out: Counter[str]) -> Families:
         by_stem[_key(stem.text, row, run)].append((stem, member))
     families: dict[FamilyKey, list[FamilyRun]] = defaultdict(list)
     for key, members in by_stem.items():
-        together = numbers_count(stem for stem, _ in members)
+        together = numbers_count([stem for stem, _ in members])
         for stem, member in members:
             families[key if together else _key(stem.whole, member.row, member.run)].append(member)
     return {key: _in_order(members, left_out) for key, members in families.items()}
@@ -260,8 +260,10 @@ def _change_figures(
         "changed_epoch_s": after[0].start_epoch_s,
         "before_ofu_ratio": former.ofu_ratio,
         "before_ofu_error_pp": former.ofu_error_pp,
+        "before_coverage_ratio": former.coverage_ratio,
         "after_ofu_ratio": later.ofu_ratio,
         "after_ofu_error_pp": later.ofu_error_pp,
+        "after_coverage_ratio": later.coverage_ratio,
         "before_run_count": len(before),
         "after_run_count": len(after),
         "moved": _moved(former, later),
@@ -276,9 +278,12 @@ def _change_figures(
 
 def _recovery_figures(family: Sequence[FamilyRun], recovery: Change) -> dict[str, AuditValue]:
     recovered = family[recovery.after.start : recovery.after.stop]
+    its = _pooled(recovered)
     return {
         "recovered_epoch_s": recovered[0].start_epoch_s,
-        "recovered_ofu_ratio": _pooled(recovered).ofu_ratio,
+        "recovered_ofu_ratio": its.ofu_ratio,
+        "recovered_ofu_error_pp": its.ofu_error_pp,
+        "recovered_coverage_ratio": its.coverage_ratio,
         "recovered_run_count": len(recovered),
         "recovered_standard_errors": recovery.standard_errors,
     }

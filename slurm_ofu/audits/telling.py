@@ -73,13 +73,17 @@ def _without_repetition(entries: Sequence[AuditEntry]) -> list[AuditEntry]:
     """What runs on first, then the most at stake. A user's sum only where none of its runs is told, and of a
     run that left some of its GPUs unused not that it was idle as well."""
     single = {entry.audit for entry in entries if entry.kind == "run"}
-    unused = {
-        run for entry in entries if (entry.audit, entry.kind) == ("unused", "run") for run in entry.runs
-    }
+    unused = {_whose(entry) for entry in entries if (entry.audit, entry.kind) == ("unused", "run")}
     kept = [
         entry
         for entry in entries
         if not (entry.kind == "user" and entry.audit in single)
-        and not (entry.audit == "idle" and entry.runs and unused.issuperset(entry.runs))
+        and not (entry.audit == "idle" and entry.runs and _whose(entry) in unused)
     ]
     return sorted(kept, key=lambda entry: (entry.kind != "running", -entry.weight_gpu_hours))
+
+
+def _whose(entry: AuditEntry) -> tuple[str, object]:
+    """The run that an entry is about, or the array, whichever of its tasks it names."""
+    several = (entry.figures.get("run_count") or 1) != 1
+    return told_subject(entry), None if several else entry.runs

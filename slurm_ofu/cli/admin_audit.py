@@ -48,8 +48,8 @@ were not judged, and why, stands in every answer. Thresholds, least runtimes and
 configuration's ([audits]); the options below go before them, exclusions are added to them.
 
 Exit code 0: answered, whatever came out; 1: an option or the configuration cannot be used; 2: no run matches;
-4: the accounting database is missing or cannot be read (with --from-slurm: Slurm's accounting does not
-answer); 10: below --fail-under.
+4: the accounting database is missing or cannot be used (with --from-slurm: Slurm's accounting does not
+answer); 5: this user may not read it; 10: below --fail-under.
 """
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

@@ -42,7 +42,8 @@ def mail_command(
     server is this host.
 
     Exit code 0: all that is due was sent, or shown; 1: some was not sent (it stays due), an option or the
-    configuration cannot be used; 4: the database cannot be used, or another process is sending mail.
+    configuration cannot be used; 4: the database cannot be used, or another process is sending mail; 5: this
+    user may not read it, or (--send) not write to it.
     """
     if admins and users:
         raise UsageError("--admins and --user exclude each other: choose one")

@@ -53,6 +53,7 @@ _LEFT_OUT: Final[Mapping[str, str]] = {
     "low_coverage": "measured too little",
     "non_tensor": "busy without tensor cores",
     "unknown_work": "of which it is not known whether they were busy without tensor cores",
+    "suspended": "suspended by Slurm",
     "stale": "not heard of lately",
     "one_gpu": "with a single GPU",
     "idle": "idle",

@@ -8,6 +8,7 @@ from slurm_ofu.reports.audit_figures import (
     Figures,
     counted,
     figure_words,
+    is_array,
     jobs_of,
     known,
     label,
@@ -65,17 +66,25 @@ def _waste(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
     goal = number(entry, "goal_ratio")
     against = "" if goal is None else f", goal {percent(goal, digits=0)}"
     lost = hours(number(entry, "lost_gpu_hours"))
-    yield f"{printable(entry.subject)}: {lost} GPU-hours lost, {ofu_words(entry.figures)}{against}"
+    ofu = ofu_words(entry.figures, gpu_model=entry.gpu_model)
+    yield f"{printable(entry.subject)}: {lost} GPU-hours lost, {ofu}{against}"
     place = number(entry, "gpu_hours_rank")
     of = number(entry, f"of_{entry.kind}_count")
-    most = "" if place is None else f"{_most(int(place))} GPU-hours ({int(place)}/{count(of)}); "
-    yield f"{most}judged are {hours(number(entry, 'gpu_hours'))} in {runs_of(entry)}" + _idle_part(entry)
+    most = "" if place is None else f"{_most(int(place))} GPU-hours of {counted(of, entry.kind)}; "
+    judged = f"{hours(number(entry, 'gpu_hours'))} GPU-hours in {runs_of(entry)} judged"
+    yield f"{most}{judged}{_others(entry)}{_idle_part(entry)}"
     if entry.runs:
         yield f"worst jobs: {jobs_of(entry)}"
 
 
 def _most(place: int) -> str:
     return "most" if place == 1 else f"{ordinal(place)} most"
+
+
+def _others(entry: AuditEntry) -> str:
+    """What else there is of whoever it is about."""
+    others = number(entry, "not_judged_gpu_hours")
+    return f", {hours(others)} not" if others is not None and others > 0 else ""
 
 
 def _idle_part(entry: AuditEntry) -> str:
@@ -86,7 +95,9 @@ def _idle_part(entry: AuditEntry) -> str:
 def _idle_running(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
     gpu_count, tail = count(number(entry, "gpu_count")), number(entry, "idle_tail_seconds")
     since = UNKNOWN if tail is None else duration(tail)
-    yield f"{run_line(entry)}: {_gpus(gpu_count)} idle for {since}, {hours(entry.weight_gpu_hours)} GPU-hours"
+    least = "at least " if is_array(entry) else ""
+    at_stake = hours(entry.weight_gpu_hours)
+    yield f"{run_line(entry)}: {_gpus(gpu_count)} idle for {least}{since}, {at_stake} GPU-hours"
     yield f"still running when last heard of, {moment_of(number(entry, 'as_of_epoch_s'), zone)}"
 
 
@@ -94,8 +105,7 @@ def _idle_ended(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
     idle, judged = (number(entry, figure) for figure in ("idle_gpu_hours", "idle_judged_gpu_hours"))
     share = percent(number(entry, "idle_ratio"), digits=0)
     yield f"{run_line(entry)}: {hours(idle)} of {hours(judged)} GPU-hours idle ({share})"
-    gpus, ofu = _gpus(count(number(entry, "gpu_count"))), percent(number(entry, "ofu_ratio"))
-    yield f"{gpus} for {_length(entry)}, OFU {ofu}"
+    yield f"{_held(entry)}, {ofu_words(entry.figures, gpu_model=entry.gpu_model)}"
 
 
 def _unused_run(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
@@ -103,8 +113,11 @@ def _unused_run(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
     unknown = number(entry, "unknown_gpu_count") or 0.0
     rest = f" ({count(unknown)} not known)" if unknown > 0 else ""
     at_stake = hours(entry.weight_gpu_hours)
-    yield f"{run_line(entry)}: did not use {idle} of {held} GPUs{rest}, {at_stake} GPU-hours"
-    yield f"for {_length(entry)}: {name(str(entry.figures.get('unused_gpus')))}"
+    so_far = any(run.running for run in entry.runs)
+    did = "has so far not used" if so_far else "did not use"
+    yield f"{run_line(entry)}: {did} {idle} of {held} GPUs{rest}, {at_stake} GPU-hours"
+    places = entry.figures.get("unused_gpus")
+    yield _held(entry) + ("" if places is None else f"; not used: {name(str(places))}")
 
 
 def _unused_user(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
@@ -112,7 +125,8 @@ def _unused_user(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
         f"{printable(entry.subject)}: {hours(entry.weight_gpu_hours)} GPU-hours of GPUs never used, of"
         f" {hours(number(entry, 'gpu_hours'))} in {runs_of(entry)}"
     )
-    yield f"worst jobs: {jobs_of(entry)}"
+    if entry.runs:
+        yield f"worst jobs: {jobs_of(entry)}"
 
 
 def _not_covered(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
@@ -167,9 +181,13 @@ def _gpus(gpu_count: str) -> str:
     return "its GPU" if gpu_count == "1" else f"all {gpu_count} GPUs"
 
 
-def _length(entry: AuditEntry) -> str:
+def _held(entry: AuditEntry) -> str:
+    """``8 GPUs held for 2.0 h``; of an array which jobs."""
+    gpus = counted(number(entry, "gpu_count"), "GPU")
+    if is_array(entry):
+        return f"{gpus} held, most of it by {jobs_of(entry)}"
     seconds = number(entry, "runtime_seconds")
-    return UNKNOWN if seconds is None else duration(seconds)
+    return f"{gpus} held for {UNKNOWN if seconds is None else duration(seconds)}"
 
 
 _OVERALL: Final[Mapping[str, Callable[[Figures], str]]] = {

@@ -52,8 +52,12 @@ def label(figure: str) -> str:
             figure = figure[: -len(ending)]
             break
     else:
-        figure = f"{figure[: -len('_count')]}s" if figure.endswith("_count") else figure
+        figure = _plural(figure[: -len("_count")]) if figure.endswith("_count") else figure
     return figure.replace("_", " ").replace("gpu", "GPU").replace("ofu", "OFU").replace("mfu", "MFU")
+
+
+def _plural(thing: str) -> str:
+    return f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
 
 
 def jobs_of(entry: AuditEntry) -> str:
@@ -73,22 +77,46 @@ def known(figures: Figures, figure: str) -> float | None:
     return None if value is None or isinstance(value, str) else float(value)
 
 
-def ofu_words(figures: Figures) -> str:
-    """With its error bar and coverage, which stand beside it wherever it stands."""
-    error, coverage = known(figures, "ofu_error_pp"), known(figures, "coverage_ratio")
+def ofu_words(figures: Figures, *, gpu_model: str | None = None, prefix: str = "") -> str:
+    """With its error bar and coverage, which stand beside it wherever it stands; ``mixed`` where several GPU
+    models are pooled. ``prefix``: of the figures' names, as in ``before_``."""
+    return f"OFU {measured_words(figures, 'ofu_ratio', gpu_model=gpu_model, prefix=prefix)}"
+
+
+def measured_words(figures: Figures, ratio: str, *, gpu_model: str | None = None, prefix: str = "") -> str:
+    """The same without the word, of an OFU by another name."""
+    value = known(figures, prefix + ratio)
+    error, coverage = (known(figures, f"{prefix}{name}") for name in ("ofu_error_pp", "coverage_ratio"))
+    beside = [
+        *(["mixed"] if gpu_model == "mixed" and value is not None else []),
+        *([] if coverage is None else [f"coverage {percent(coverage, digits=0)}"]),
+    ]
     return (
-        f"OFU {percent(known(figures, 'ofu_ratio'))}"
+        percent(value)
         + ("" if error is None else f" ±{error_points(error)}")
-        + ("" if coverage is None else f", {percent(coverage, digits=0)} of it measured")
+        + (f" ({', '.join(beside)})" if beside else "")
     )
 
 
 def run_line(entry: AuditEntry) -> str:
-    """``job 4711, wilma (physics), gpu``."""
+    """``job 4711, wilma (physics), gpu``; ``9 tasks of array 47, …``."""
     run = entry.runs[0] if entry.runs else None
-    job = display_job_id(run) if run is not None else printable(entry.subject)
     account = "" if entry.account is None else f" ({printable(entry.account)})"
-    return f"job {job}, {name(entry.user)}{account}, {name(entry.partition)}" + _job_name(run)
+    return f"{_job(entry, run)}, {name(entry.user)}{account}, {name(entry.partition)}" + _job_name(run)
+
+
+def is_array(entry: AuditEntry) -> bool:
+    """Whether it is about several tasks of one array, which is its subject."""
+    return (number(entry, "run_count") or 1) > 1 and all(run.array_job_id is not None for run in entry.runs)
+
+
+def _job(entry: AuditEntry, run: RunRow | None) -> str:
+    if is_array(entry):
+        return f"{counted(number(entry, 'run_count'), 'task')} of array {printable(entry.subject)}"
+    if run is None:
+        return f"job {printable(entry.subject)}"
+    restart = f" (restart {run.restart_count})" if run.restart_count > 0 else ""
+    return f"job {display_job_id(run)}{restart}"
 
 
 def _job_name(run: RunRow | None) -> str:

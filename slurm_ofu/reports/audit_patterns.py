@@ -4,10 +4,20 @@ from collections.abc import Iterator, Mapping
 from datetime import tzinfo
 from typing import Final
 
-from slurm_ofu.reports.audit_figures import MOST_JOBS, Figures, counted, jobs_of, known, number, run_line
+from slurm_ofu.reports.audit_figures import (
+    MOST_JOBS,
+    Figures,
+    counted,
+    jobs_of,
+    known,
+    measured_words,
+    number,
+    ofu_words,
+    run_line,
+)
 from slurm_ofu.reports.free_text import printable
 from slurm_ofu.reports.run_words import display_job_id
-from slurm_ofu.reports.wording import UNKNOWN, count, error_points, hours, moment_of, name, percent
+from slurm_ofu.reports.wording import UNKNOWN, count, hours, moment_of, name, percent
 from slurm_ofu.values import AuditEntry
 
 #: Why what a job states of itself may differ from OFU.
@@ -15,19 +25,18 @@ _CAUSES: Final[Mapping[str, str]] = {
     "recompute": "OFU counts recomputed activations, the stated figure may not",
     "moe_or_hybrid_formula": "the formula for FLOPs may count experts or layers that did not run",
     "sparse_peak": "it may be against the sparse peak, twice the dense one",
-    "number_format": "it may be against the peak of another number format",
+    "number_format": "the peak may be that of another number format",
     "other_gpus_peak": "it may be against the peak of another GPU",
 }
 
 
 def claim_words(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
     """A job whose stated figure is far from its OFU."""
-    stated, measured = percent(number(entry, "stated_ratio")), percent(number(entry, "measured_ofu_ratio"))
+    stated = percent(number(entry, "stated_ratio"))
+    measured = measured_words(entry.figures, "measured_ofu_ratio", gpu_model=entry.gpu_model)
     factor = number(entry, "stated_over_measured")
-    times = "" if factor is None else f", {factor:.2f} times as much"
-    error = number(entry, "ofu_error_pp")
-    bar = "" if error is None else f" ±{error_points(error)}"
-    yield f"{run_line(entry)}: states {stated}, measured {measured}{bar}{times}"
+    beside = f"measured {measured}" if factor is None else f"{factor:.2f} times the measured {measured}"
+    yield f"{run_line(entry)}: states {stated}, {beside}"
     said = entry.figures.get("claim")
     yield f"as stated: {name(str(said))}; {hours(entry.weight_gpu_hours)} GPU-hours measured"
     causes = str(entry.figures.get("likely_causes") or "")
@@ -53,16 +62,17 @@ def drop_words(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
     factor, since = number(entry, "factor"), moment_of(number(entry, "changed_epoch_s"), zone)
     slower = UNKNOWN if factor is None else f"{factor:.1f}"
     gpus = f"{count(number(entry, 'gpu_count'))} × {name(entry.gpu_model)}"
-    yield (
-        f"{printable(entry.subject)}, {name(entry.user)}, {name(entry.partition)}, {gpus}: OFU {slower} times"
-        f" lower since {since}, {hours(entry.weight_gpu_hours)} GPU-hours lost"
+    recovered, lost = number(entry, "recovered_epoch_s"), f"{hours(entry.weight_gpu_hours)} GPU-hours lost"
+    told = (
+        f"OFU down by a factor of {slower} (median run) since {since}, {lost}"
+        if recovered is None
+        else f"OFU up again since {moment_of(recovered, zone)}; down by a factor of {slower} (median run)"
+        f" from {since} until then, {lost}"
     )
+    yield f"{printable(entry.subject)}, {name(entry.user)}, {name(entry.partition)}, {gpus}: {told}"
     yield f"{_side(entry, 'before')}, then {_side(entry, 'after')}{_moved(entry)}"
-    if (recovered := number(entry, "recovered_epoch_s")) is not None:
-        yield (
-            f"since {moment_of(recovered, zone)} OFU {percent(number(entry, 'recovered_ofu_ratio'))}"
-            f" in {counted(number(entry, 'recovered_run_count'), 'run')}"
-        )
+    if recovered is not None:
+        yield f"since it is up again {_side(entry, 'recovered')}"
     yield from _both_sides(entry)
 
 
@@ -79,13 +89,13 @@ def lag_words(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
     """A GPU, or a node, that lags the others in its jobs."""
     lag, wasted = percent(number(entry, "lag_ratio")), hours(entry.weight_gpu_hours)
     how = {
-        "clock": f"its clock is {lag} below",
+        "clock": f"its clock is {lag} below that of",
         "thermal": f"heat slowed it down for {lag} more of the time than",
-        "ofu": f"its OFU is {lag} below",
+        "ofu": f"its OFU is {lag} below that of",
     }.get(entry.kind.partition("_")[2], f"{lag} behind")
     yield (
-        f"{printable(entry.subject)} ({name(entry.gpu_model)}): {how} that of the others"
-        f" of its jobs, {wasted} GPU-hours of waiting"
+        f"{printable(entry.subject)} ({name(entry.gpu_model)}): {how} the others"
+        f" of its jobs (median); {wasted} GPU-hours lost, if they wait for it"
     )
     jobs, users = counted(number(entry, "job_count"), "job"), counted(number(entry, "user_count"), "user")
     chance = _chance(number(entry, "chance_ratio"))
@@ -107,7 +117,7 @@ def suspect_words(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
 def hardware_overall(its: Figures) -> str:
     """How much there was to compare."""
     few, nodes = counted(known(its, "few_jobs_gpu_count"), "GPU"), counted(known(its, "node_count"), "node")
-    return f"{nodes} compared too; {few} with too few jobs to say"
+    return f"{nodes} compared as well; {few} with too few jobs to say"
 
 
 def _uuid(entry: AuditEntry) -> str:
@@ -117,15 +127,16 @@ def _uuid(entry: AuditEntry) -> str:
 
 def _chance(ratio: float | None) -> str:
     """How likely it would be if nothing were the matter."""
-    return "" if ratio is None else f" (by chance: {'<1e-6' if ratio < 1e-6 else f'{ratio:.0e}'})"
+    if ratio is None:
+        return ""
+    once = "less than once in 1,000,000" if ratio < 1e-6 else f"once in {round(1 / ratio):,}"
+    return f" (by chance: {once})"
 
 
 def _side(entry: AuditEntry, side: str) -> str:
-    """``OFU 41.0 % ±0.1 in 12 runs before``."""
-    error = number(entry, f"{side}_ofu_error_pp")
-    bar = "" if error is None else f" ±{error_points(error)}"
+    """``OFU 41.0 % ±0.1 (coverage 99 %) in 12 runs``."""
     runs = counted(number(entry, f"{side}_run_count"), "run")
-    return f"OFU {percent(number(entry, f'{side}_ofu_ratio'))}{bar} in {runs}"
+    return f"{ofu_words(entry.figures, prefix=f'{side}_')} in {runs}"
 
 
 def _moved(entry: AuditEntry) -> str:
@@ -140,11 +151,12 @@ def _moved(entry: AuditEntry) -> str:
 
 
 def _both_sides(entry: AuditEntry) -> Iterator[str]:
-    """The jobs after the change, and those before it: runs come in this order."""
+    """The jobs nearest to the change: those after it, and those before it. Runs come in this order."""
     since = number(entry, "changed_epoch_s")
     for word, wanted in (("after", True), ("before", False)):
         its = [
             run for run in entry.runs if since is not None and ((run.start_epoch_s or 0.0) >= since) == wanted
         ]
-        if its:
-            yield f"jobs {word}: {', '.join(display_job_id(run) for run in its[:MOST_JOBS])}"
+        nearest = its[:MOST_JOBS] if wanted else its[-MOST_JOBS:]
+        if nearest:
+            yield f"jobs {word}: {', '.join(map(display_job_id, nearest))}"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from slurm_ofu.reports.audit_figures import is_array, number
 from slurm_ofu.reports.free_text import printable
 from slurm_ofu.reports.run_words import display_job_id
 from slurm_ofu.values import AuditEntry
@@ -25,15 +26,29 @@ _ADVICE: Final[Mapping[tuple[str, str], str]] = {
     ("claims", "stated_below"): "check how the FLOPs of a step are counted, and whether the peak is that of"
     " these GPUs",
 }
+_NEVER_WORKED: Final = (
+    "see in the job whether the program finds its GPU (nvidia-smi, torch.cuda.is_available(), jax.devices())"
+)
+_NOTHING_AT_ALL_RATIO: Final = 0.999  # idle: but for a first reading
+_OF_RUNS: Final = ("idle", "unused", "claims")  # what is about a run, or tasks of one array
 _OTHERWISE: Final = "look at the job's page: it says what holds the GPUs back"
 
 
 def advice(entry: AuditEntry) -> str:
     """One thing to try."""
+    if (entry.audit, entry.kind) == ("idle", "ended") and _never_worked(entry):
+        return _NEVER_WORKED
     words = _ADVICE.get((entry.audit, entry.kind), _OTHERWISE)
     return words.format(job=job_of(entry) or printable(entry.subject))
 
 
+def _never_worked(entry: AuditEntry) -> bool:
+    ratio = number(entry, "idle_ratio")
+    return ratio is not None and ratio >= _NOTHING_AT_ALL_RATIO
+
+
 def job_of(entry: AuditEntry) -> str | None:
-    """The job that tells most about it."""
+    """The job that tells most about it; of an array all of it."""
+    if is_array(entry) and entry.audit in _OF_RUNS:
+        return printable(entry.subject)
     return display_job_id(entry.runs[0]) if entry.runs else None

@@ -32,9 +32,12 @@ COUNT: Final = "SELECT COUNT(*) FROM run"
 
 
 def _selected(group: str, where: str) -> str:
-    # In the order in which their rows lie in the file; the limit keeps SQLite from dropping that order.
+    # In the order in which their rows lie in the file; the limit keeps SQLite from dropping that order. The
+    # conditions are in a query of their own, since by an equality (a user's) SQLite expects so few runs that
+    # it joins their sums by going through all of them for each.
     return f"""
-    WITH selected AS (SELECT run_id, running, {group} AS grp FROM run WHERE {where} ORDER BY run_id LIMIT -1)
+    WITH selected AS (SELECT run_id, running, {group} AS grp FROM run
+        WHERE run_id IN (SELECT run_id FROM run WHERE {where}) ORDER BY run_id LIMIT -1)
     """
 
 
@@ -58,8 +61,6 @@ def usage_query(group: str, where: str, goal: str) -> str:
 _GPU_PARTS: Final = f"""
 run_id, node_name, gpu_model,
     COUNT(*) AS row_count, COUNT(allocated_seconds) AS timed_count,
-    SUM(MIN(1.0, COALESCE(allocated_seconds / (SELECT n.accounted_seconds FROM run_node AS n
-        WHERE n.run_id = a.run_id AND n.node_name = a.node_name), 1.0))) AS held_count,
     {GPU_SUMS},
     SUM(CASE WHEN reason <> 'suspect' THEN tensor_ref_error_seconds END) AS sigma_seconds,
     MAX(estimator IS 'cycles' AND reason <> 'suspect') AS has_cycles
@@ -76,7 +77,13 @@ _OF_GPUS: Final = {
         THEN g.row_count - g.timed_count ELSE 0.0 END""",
     "allocated_seconds": "g.gpu_allocated_seconds",
     "held_suspended_seconds": """CASE WHEN n.accounted_suspended_seconds > 0
-        THEN n.accounted_suspended_seconds * g.held_count ELSE n.accounted_suspended_seconds END""",
+        THEN n.accounted_suspended_seconds * (
+            SELECT SUM(COALESCE(MIN(1.0, o.allocated_seconds / CASE n.allocated_seconds_assumed
+                WHEN 0 THEN n.allocated_seconds END), 1.0))
+            FROM run_gpu AS o WHERE o.run_id = g.run_id AND o.node_name = g.node_name
+                AND o.gpu_model IS g.gpu_model)
+        ELSE n.accounted_suspended_seconds END""",
+    "told_until_epoch_s": "n.end_epoch_s",
 }
 _OF_REST: Final = {
     "gpu_count": "rest_count",
@@ -87,13 +94,13 @@ _OF_REST: Final = {
     "held_suspended_seconds": """CASE WHEN accounted_suspended_seconds > 0
         THEN accounted_suspended_seconds * rest_count ELSE accounted_suspended_seconds END""",
 }
-_ERRORS: Final = ("sigma_seconds", "error_degrees", "has_cycles", "below_goal_seconds")
+_BESIDE: Final = ("sigma_seconds", "error_degrees", "has_cycles", "below_goal_seconds", "told_until_epoch_s")
 
 
 def _parts(group: str, where: str, goal: str) -> str:
     """A table ``part``, with its run's ``kind``."""
-    of_gpus = ", ".join(f"{_OF_GPUS.get(name, f'g.{name}')} AS {name}" for name in (*SUMMED, *_ERRORS))
-    of_rest = ", ".join(f"{_OF_REST.get(name, 'NULL')} AS {name}" for name in (*SUMMED, *_ERRORS))
+    of_gpus = ", ".join(f"{_OF_GPUS.get(name, f'g.{name}')} AS {name}" for name in (*SUMMED, *_BESIDE))
+    of_rest = ", ".join(f"{_OF_REST.get(name, 'NULL')} AS {name}" for name in (*SUMMED, *_BESIDE))
     run_sums = ", ".join(f"SUM({name}) OVER (PARTITION BY run_id) AS run_{name}" for name in KIND_COLUMNS)
     return f"""
     {_selected("NULL", where)},
@@ -133,7 +140,7 @@ def parts_query(group: str, where: str, goal: str) -> str:
     return f"""
     {_parts({"run_id": "j.run_id"}.get(group, "NULL" if of_part else group), where, goal)}
     SELECT run_id, node_name, gpu_model, {its}, running, kind, {", ".join(SUMMED)},
-        sigma_seconds, error_degrees, has_cycles, {LOST} AS lost_seconds, {RANKED_SECONDS} AS ranked_seconds
+        sigma_seconds, error_degrees, has_cycles, told_until_epoch_s, {LOST} AS lost_seconds, {RANKED_SECONDS} AS ranked_seconds
     FROM part WHERE {_counted(group)} ORDER BY run_id, grp
     """
 

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import inf
@@ -24,7 +24,7 @@ from slurm_ofu.store.queries import (
 from slurm_ofu.store.ranking import BANDS, goal_by_partition
 from slurm_ofu.store.run_rows import run_row
 from slurm_ofu.store.selection import BEGIN, GROUPS, PART_GROUPS, Clause, cut, where, whole
-from slurm_ofu.store.windows import Cell, Edges, PartKey, Row, add_row, no_sums, pieces_of
+from slurm_ofu.store.windows import Cell, Edges, PartKey, Row, add_pieces, add_row, no_sums
 from slurm_ofu.values import Goals, Selection, StoredGroup, UsageRow, UsageSums
 
 _Labels = tuple[set[str], set[str], set[str]]  # estimators, reasons, GPU models
@@ -90,19 +90,30 @@ class Asking:
             add_row(rows[number], row)
         for number, its in self._labels(group, ours).items():
             _join(labels[number], its)
+        self._add_divided(divided, spans, rows, labels)
+
+    def _add_divided(
+        self, divided: Clause, spans: Edges, rows: dict[Any, Row], labels: dict[Any, _Labels]
+    ) -> None:
+        # Which they are is asked once: each question would call us for each run.
+        self.opened.execute("CREATE TEMP TABLE divided (run_id INTEGER PRIMARY KEY)")
+        self.opened.execute(f"INSERT INTO divided SELECT run_id FROM run WHERE {divided[0]}", divided[1])
+        divided = ("run_id IN (SELECT run_id FROM divided)", [])
         of_run = self._labels("run_id", divided)
-        for (run_id, number), row in self._pieces("run_id", divided, spans):
-            add_row(rows[number], row)
+
+        def total_of(run_id: int, number: int) -> Row:
             _join(labels[number], of_run[run_id])
+            return rows[number]
+
+        self._add_pieces(total_of, "run_id", divided, spans)
 
     def _sums(self, group: str, selection: Selection) -> dict[Any, UsageSums]:
-        rows = self._whole(group, whole(selection))
+        rows: dict[Any, Row] = defaultdict(no_sums, self._whole(group, whole(selection)))
         divided = cut(selection)
         if divided is not None:
             start, end = selection.start_epoch_s, selection.end_epoch_s
             edges = Edges((-inf if start is None else start, inf if end is None else end))
-            for (name, _), row in self._pieces(group, divided, edges):
-                add_row(rows.setdefault(name, no_sums()), row)
+            self._add_pieces(lambda name, _: rows[name], group, divided, edges)
         return _all_sums(rows, self._labels(group, where(selection)))
 
     def _whole(self, group: str, clause: Clause) -> dict[Any, Row]:
@@ -111,8 +122,10 @@ class Asking:
         rows = dicts(self.opened, query(group, clause[0], goal), clause[1] + goals)
         return {row.pop("grp"): row for row in rows}
 
-    def _pieces(self, group: str, clause: Clause, edges: Edges) -> Iterator[tuple[tuple[Any, int], Row]]:
-        """((group, span), sums there) of each run, one run after the other."""
+    def _add_pieces(
+        self, total_of: Callable[[Any, int], Row], group: str, clause: Clause, edges: Edges
+    ) -> None:
+        """Add each run's sums in each span to those of its group there."""
         goal, goals = goal_by_partition(self.goals)
         times = {run_id: time for run_id, *time in self.opened.execute(spans_query(clause[0]), clause[1])}
         if not times:
@@ -125,7 +138,7 @@ class Asking:
             while run_id < which:
                 run_id, cells = next(quarters, (inf, {}))
             begin, end = times[which]
-            yield from pieces_of(its, cells if run_id == which else {}, begin, end, edges).items()
+            add_pieces(total_of, its, cells if run_id == which else {}, begin, end, edges)
 
     def _labels(self, group: str, clause: Clause) -> dict[Any, _Labels]:
         labels = _no_labels()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from slurm_ofu.errors import StoreBusy, StoreError, StoreMissing
+from slurm_ofu.errors import NotPermitted, StoreBusy, StoreError, StoreMissing
 from slurm_ofu.store.lock import lock_path, writers_lock
 from slurm_ofu.store.opened import transaction_at
 from slurm_ofu.store.read import Reader
@@ -62,9 +62,15 @@ class WarningCalendar:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the right to send, which one process has. Raises StoreBusy at once."""
+        """Hold the right to send, which one process has. Raises StoreBusy at once, and NotPermitted for whoever
+        could not note what was sent."""
         beside = self.path.with_name(self.path.name + ".mail")
         owner_id = self._owner_id()
+        if not os.access(self.path, os.W_OK):
+            raise NotPermitted(
+                f"{self.path}: this user may not write to it, where it is noted who was told what: send mail as"
+                " its owner, or as root"
+            )
         try:
             with writers_lock(beside, time.monotonic()):
                 if os.geteuid() == 0:  # where a service user does the same

@@ -5,6 +5,10 @@ allocated time as theirs, covered time as theirs, and so on; within a quarter ho
 evenly in time. So the pieces between edges that follow each other add up to the whole, on the time that
 Slurm's accounting charges as on the nodes' own, and are exact where the edges are quarter hours.
 
+Allocated time that was measured goes by the measured time, and the rest by the rest: a piece is never covered
+for more than it had, also where Slurm charges less time than the nodes told of. Time that it charges beyond the
+last word of a node that died lies behind that word.
+
 By covered time goes what is not kept by quarter hours but was measured (SM activity, throttling, idle minutes
 in earlier records), by allocated time the rest (energy, suspended time). The idle tail is the last of the
 idle time. The busiest five minutes are known of whole runs alone. What a run lost is shared by covered time.
@@ -14,8 +18,8 @@ counted cycles are off by their two ends, however short the piece: it has the wh
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import inf, sqrt
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import fsum, inf, sqrt
 from typing import Any, Final, NamedTuple
 
 from slurm_ofu.figures.bands import band_of
@@ -27,6 +31,7 @@ QUARTER_SECONDS: Final = 900
 BEFORE, AFTER = -2, -3
 #: Those that hold more than this of a run are on another clock: of no use.
 MOST_OUTSIDE_RATIO: Final = 0.05
+_DUST_RATIO: Final = 1e-9
 _SPLIT: Final = 1 << 40  # beyond: a quarter hour that an edge divides
 
 Row = dict[str, Any]
@@ -35,17 +40,18 @@ Cell = tuple[int, int, Sequence[float | None]]
 PartKey = tuple[str, str | None]  # node name, GPU model
 
 _PROFILE_COUNT: Final = 9
+_UNCOVERED: Final = _PROFILE_COUNT  # beside those kept: what of the allocated time was not measured
+_ALL_COUNT: Final = _PROFILE_COUNT + 1
 _ALLOCATED, _COVERED, _ACTIVE, _TENSOR_REF, _VARIANCE = range(5)
 _IDLE, _IDLE_COVERED, _NON_TENSOR, _NON_COVERED = range(5, _PROFILE_COUNT)
 #: What stands in for a profile of which nothing was kept, in the order in which they are settled.
 _INSTEAD: Final = (
     *((_COVERED, _ALLOCATED), (_ACTIVE, _COVERED), (_TENSOR_REF, _ACTIVE), (_VARIANCE, _COVERED)),
     *((_IDLE_COVERED, _COVERED), (_IDLE, _IDLE_COVERED), (_NON_COVERED, _COVERED)),
-    (_NON_TENSOR, _NON_COVERED),
+    *((_NON_TENSOR, _NON_COVERED), (_UNCOVERED, _ALLOCATED)),
 )
 #: Column → its profile, and the one that it is known over; ``None``: allocated time is always known.
 _BY: Final[dict[str, tuple[int, int | None]]] = {
-    "allocated_seconds": (_ALLOCATED, None),
     "covered_seconds": (_COVERED, None),
     "ofu_covered_seconds": (_COVERED, None),
     "tpa_covered_seconds": (_COVERED, None),
@@ -67,7 +73,6 @@ _BY: Final[dict[str, tuple[int, int | None]]] = {
     "throttle_covered_seconds": (_COVERED, None),
 }
 _WHOLE: Final = ("gpu_count", "gpu_count_unknown_time")
-_ITEMS: Final = tuple((name, *profiles) for name, profiles in _BY.items())
 
 
 class Shares(NamedTuple):
@@ -76,6 +81,12 @@ class Shares(NamedTuple):
     ratios: tuple[float, ...]
     idle_before_ratio: float  # of the idle profile, what lies before the span
     prorated: bool
+
+
+class _Part(NamedTuple):
+    row: Row
+    known: Sequence[tuple[str, float, int, int | None]]  # what is known of it: name, value, its two profiles
+    shares: Mapping[int, Shares]
 
 
 class Edges(NamedTuple):
@@ -119,25 +130,35 @@ class Edges(NamedTuple):
             yield span, (min(end, upper) - max(begin, lower)) / (end - begin)
 
 
-def pieces_of(
-    parts: Iterable[Row], cells: Mapping[PartKey, Sequence[Cell]], begin: float, end: float, edges: Edges
-) -> dict[tuple[Any, int], Row]:
-    """Of one run: (group, span between two edges) → its sums there, named as those of usage_query."""
+def add_pieces(
+    total_of: Callable[[Any, int], Row],
+    parts: Iterable[Row],
+    cells: Mapping[PartKey, Sequence[Cell]],
+    begin: float,
+    end: float,
+    edges: Edges,
+) -> None:
+    """Add what one run had of each group in each span to the sums that ``total_of`` gives for the two, named
+    as those of usage_query."""
     bundles: dict[Any, list[Row]] = {}
     for part in parts:
         bundles.setdefault(part["grp"], []).append(part)
     first, last = max(0, edges.first(begin)), min(edges.span_count - 1, edges.last(begin, end))
     spans = [span for span in range(first, last + 1) if edges.at[span] < edges.at[span + 1]]
-    pieces: dict[tuple[Any, int], Row] = {}
     for group, bundle in bundles.items():
         counts = _counts(bundle)
         shared = [
-            (part, _shares(part, cells.get((part["node_name"], part["gpu_model"]), ()), begin, end, edges))
+            _Part(
+                part,
+                [(name, part[name], *its) for name, its in _BY.items() if part[name] is not None],
+                _shares(part, cells.get((part["node_name"], part["gpu_model"]), ()), begin, end, edges),
+            )
             for part in bundle
         ]
         for span in spans:
-            pieces[group, span] = {**counts, **_piece([(part, its.get(span)) for part, its in shared])}
-    return pieces
+            total = total_of(group, span)
+            add_row(total, counts)
+            _add_piece(total, shared, span)
 
 
 def add_row(total: Row, piece: Row) -> None:
@@ -172,36 +193,35 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def _piece(bundle: Sequence[tuple[Row, Shares | None]]) -> Row:
-    """What a run had of one group in one span."""
-    piece = no_sums()
-    del piece["run_count"]
-    for name in COUNTS:
-        del piece[name]
+def _add_piece(total: Row, bundle: Sequence[_Part], span: int) -> None:
+    """Add what a run had of one group in one span."""
     sigma = whole_sigma = 0.0
-    degrees = inf
-    for part, shares in bundle:
+    degrees, has_ofu, is_prorated = inf, False, False
+    for part, known, spans in bundle:
         for name in _WHOLE:
-            _add(piece, name, part[name])
+            _add(total, name, part[name])
+        shares = spans.get(span)
         if shares is None:
             continue
         ratios = shares.ratios
-        for name, profile, known_by in _ITEMS:
-            value = part[name]
-            if value is not None and (known_by is None or ratios[known_by] > 0):
-                _add(piece, name, value * ratios[profile])
-        _add(piece, "idle_tail_seconds", _tail(part, shares))
-        piece["prorated_run_count"] |= shares.prorated
+        for name, value, profile, known_by in known:
+            if known_by is None or ratios[known_by] > 0:
+                before, its = total[name], value * ratios[profile]
+                total[name] = its if before is None else before + its
+        _add(total, "allocated_seconds", _allocated(part, ratios))
+        _add(total, "idle_tail_seconds", _tail(part, shares))
+        is_prorated |= shares.prorated
+        if part["error_degrees"] is not None:
+            degrees = min(degrees, part["error_degrees"])
+        has_ofu |= part["tensor_ref_seconds"] is not None and ratios[_COVERED] > 0
         if part["sigma_seconds"] is not None:
             whole_sigma += part["sigma_seconds"]
             if ratios[_COVERED] > 0:
                 kept = 1.0 if part["has_cycles"] else sqrt(ratios[_VARIANCE])
                 sigma += part["sigma_seconds"] * kept
-        if part["error_degrees"] is not None:
-            degrees = min(degrees, part["error_degrees"])
-    if piece["tensor_ref_seconds"] is not None:
-        piece.update(_variance(sigma, whole_sigma, degrees))
-    return piece
+    total["prorated_run_count"] = total.get("prorated_run_count", 0) + is_prorated
+    if has_ofu:
+        add_row(total, _variance(sigma, whole_sigma, degrees))
 
 
 def _variance(sigma: float, whole_sigma: float, degrees: float) -> Row:
@@ -210,10 +230,17 @@ def _variance(sigma: float, whole_sigma: float, degrees: float) -> Row:
     return {"tensor_ref_variance": variance, "tensor_ref_variance_per_degree": per_degree}
 
 
-def _add(piece: Row, name: str, value: float | None) -> None:
+def _add(total: Row, name: str, value: float | None) -> None:
     if value is not None:
-        before = piece[name]
-        piece[name] = value if before is None else before + value
+        before = total[name]
+        total[name] = value if before is None else before + value
+
+
+def _allocated(part: Row, ratios: Sequence[float]) -> float | None:
+    allocated, covered = part["allocated_seconds"], part["covered_seconds"] or 0.0
+    if allocated is None:
+        return None
+    return float(covered * ratios[_COVERED] + (allocated - covered) * ratios[_UNCOVERED])
 
 
 def _tail(part: Row, shares: Shares) -> float | None:
@@ -232,13 +259,16 @@ def _tail(part: Row, shares: Shares) -> float | None:
 def _shares(part: Row, cells: Sequence[Cell], begin: float, end: float, edges: Edges) -> dict[int, Shares]:
     """Span → what of one part of a run lies in it."""
     amounts, divided = _amounts(cells, begin, end, edges)
-    totals = [sum(one[profile] for one in amounts.values()) for profile in range(_PROFILE_COUNT)]
+    _add_uncovered(amounts, part, begin, end, edges)
+    totals = [sum(one[profile] for one in amounts.values()) for profile in range(_ALL_COUNT)]
+    if totals[_UNCOVERED] <= _DUST_RATIO * totals[_ALLOCATED]:
+        totals[_UNCOVERED] = 0.0
     if not amounts or totals[_ALLOCATED] <= 0:
         return _by_time(part, begin, end, edges)
     whole = {
         span: [
             one[profile] / totals[profile] if totals[profile] > 0 else -1.0
-            for profile in range(_PROFILE_COUNT)
+            for profile in range(_ALL_COUNT)
         ]
         for span, one in amounts.items()
     }
@@ -254,6 +284,22 @@ def _shares(part: Row, cells: Sequence[Cell], begin: float, end: float, edges: E
     return shares
 
 
+def _add_uncovered(
+    amounts: dict[int, list[float]], part: Row, begin: float, end: float, edges: Edges
+) -> None:
+    """To each span, what of its allocated time was not measured; and what is charged after the node's word."""
+    allocated = fsum(its[_ALLOCATED] for its in amounts.values())
+    for its in amounts.values():
+        its.append(max(0.0, its[_ALLOCATED] - its[_COVERED]))
+    beyond = (part["allocated_seconds"] or 0.0) - allocated
+    told_until = part["told_until_epoch_s"]
+    if not amounts or told_until is None or beyond <= 0 or told_until >= end:
+        return
+    for span, share in edges.parts(max(begin, told_until), end):
+        its = amounts.setdefault(span, [0.0] * _ALL_COUNT)
+        its[_UNCOVERED] += share * beyond
+
+
 def _by_time(part: Row, begin: float, end: float, edges: Edges) -> dict[int, Shares]:
     """GPUs are held all the time: where nothing was measured, this is exact."""
     shares: dict[int, Shares] = {}
@@ -261,7 +307,7 @@ def _by_time(part: Row, begin: float, end: float, edges: Edges) -> dict[int, Sha
     measured = (part["covered_seconds"] or 0.0) > 0
     spans = list(edges.parts(begin, end))
     for span, share in spans:
-        shares[span] = Shares((share,) * _PROFILE_COUNT, before, measured and len(spans) > 1)
+        shares[span] = Shares((share,) * _ALL_COUNT, before, measured and len(spans) > 1)
         before += share
     return shares
 

@@ -76,7 +76,6 @@ class _Asked:
     history: Sequence[UsageRow] = ()  # the runs, and what came before of the families that they may belong to
     since_epoch_s: float | None = None  # where the window begins
 
-
     @property
     def whole_runs(self) -> list[UsageRow]:
         """The runs, none of them cut."""
@@ -195,9 +194,7 @@ def _weeks_before(start: float) -> list[float]:
     return [start - week * _WEEK for week in range(math.ceil(HISTORY_DAYS / 7) + 1)]
 
 
-def _whole(
-    reader: UsageReader, rows: Sequence[UsageRow], selection: Selection
-) -> dict[_Life, UsageRow]:
+def _whole(reader: UsageReader, rows: Sequence[UsageRow], selection: Selection) -> dict[_Life, UsageRow]:
     """Those of these runs that a window cuts, uncut: five minutes of a start, or an hour at the end, are no
     word on a run. One that goes on is judged by its latest figures."""
     start, end = selection.start_epoch_s, selection.end_epoch_s

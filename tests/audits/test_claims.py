@@ -95,7 +95,7 @@ def test_miscounted_jobs_come_first() -> None:
     [
         (0.30, 0.41, "recompute"),
         (0.21, 0.42, "sparse_peak, number_format"),
-        (0.84, 0.42, "moe_or_hybrid_formula, sparse_peak, number_format, other_gpus_peak"),
+        (0.84, 0.42, "moe_or_hybrid_formula, number_format, other_gpus_peak"),
         (0.40, 0.40 * 312 / 989.4, "other_gpus_peak"),
         (0.02, 0.40, None),
     ],
@@ -113,10 +113,21 @@ def test_another_gpus_peak_is_named() -> None:
 
 
 def test_tflops_are_no_share_of_another_gpus_peak() -> None:
-    """TFLOP/s are absolute: no peak that somebody took explains them."""
+    """TFLOP/s are absolute: no peak that somebody took, another GPU's or the sparse one, explains them."""
     claim = Claim(kind="tflops", value=395.76, text="tflops=395.76", peak_tflops=989.4)
     entry = only(run(1, gpu(ofu=0.40 * 312 / 989.4), claim=claim))
     assert None is entry.figures["likely_causes"]
+    half = only(run(1, gpu(ofu=0.80), claim=claim))
+    assert "number_format" == half.figures["likely_causes"]
+
+
+def test_an_array_is_one_entry() -> None:
+    """A thousand tasks that state too much are one entry, of the farthest off; others keep their places."""
+    array = {"array_job_id": 1}
+    rows = [stating(0.6, 0.3 - task / 10_000, task, array_task_id=task, **array) for task in range(1000)]
+    first, second = audit([*rows, stating(0.5, 0.3, 2000)]).entries
+    assert ("1", 1000, 999) == (first.subject, first.figures["run_count"], first.runs[0].array_task_id)
+    assert ("2000", 1) == (second.subject, second.figures["run_count"])
 
 
 def test_agreement_is_not_listed() -> None:

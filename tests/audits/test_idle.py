@@ -117,6 +117,60 @@ def test_old_news_of_a_running_run_is_no_news() -> None:
     assert (1, 0, {"stale": 1}) == (len(fresh.entries), len(stale.entries), stale.left_out)
 
 
+@pytest.mark.parametrize(("state", "listed"), [("RUNNING", True), ("SUSPENDED", False)])
+def test_a_suspended_run_does_nothing_for_good_reason(state: str, listed: bool) -> None:
+    """Slurm has stopped it: its idle GPUs are nobody's neglect."""
+    gpus = eight(2.0)
+    row = run(7, *gpus, running=True, state=state)
+    result = audited([row], run_gpus(row, *gpus))
+    assert (listed, {} if listed else {"suspended": 1}) == (bool(result.entries), result.left_out)
+
+
+def test_a_run_is_judged_whole() -> None:
+    """One that worked for 23 hours and was idle for one is not listed for the hour in the window; one that
+    was idle all along is, with what lies in the window at stake and the whole run's figures."""
+    worked, idled = run(1, idle_gpu(hours=24, idle_hours=1.0)), run(2, idle_gpu(hours=24))
+    parts = [run(job_id, idle_gpu(hours=1.0)) for job_id in (1, 2)]
+    result = idle(parts, {}, SETTINGS, GOALS, whole={1: worked, 2: idled})
+    assert [("ended", "2")] == kinds(result)
+    figures = result.entries[0].figures
+    assert (1.0, 24.0) == (result.entries[0].weight_gpu_hours, figures["idle_gpu_hours"])
+    assert 1.0 == result.summary["idle_ratio"]
+
+
+def test_an_array_is_one_entry() -> None:
+    """A thousand idle tasks leave room for others, and add up; another's array of the same id stays apart."""
+    tasks = [
+        run(task, idle_gpu(hours=0.5 + task / 1000), array_job_id=9, array_task_id=task)
+        for task in range(1000)
+    ]
+    others = [run(2000, idle_gpu(hours=2)), run(2001, idle_gpu(hours=1), array_job_id=9, cluster="beta")]
+    result = audited([*tasks, *others])
+    assert ["9", "2000", "2001"] == [entry.subject for entry in result.entries]
+    first = result.entries[0]
+    assert 1000 == first.figures["run_count"]
+    assert 999.5 == pytest.approx(first.weight_gpu_hours)
+    assert [999, 998, 997, 996, 995] == [its.array_task_id for its in first.runs]
+    assert result == audited([*others, *tasks[::-1]])
+
+
+def test_tasks_that_still_run_are_idle_for_the_least_of_their_times() -> None:
+    """Of several tasks of an array that are idle now it is said for how long all of them have been."""
+    tails = {1: 3.0, 2: 2.0}
+    rows: list[UsageRow] = []
+    gpus: dict[int, Sequence[RunGpu]] = {}
+    for task, tail in tails.items():
+        own = eight(tail)
+        rows.append(run(task, *own, running=True, array_job_id=9, array_task_id=task))
+        gpus |= run_gpus(rows[-1], *own)
+    (entry,) = audited(rows, gpus).entries
+    assert ("9", 7200.0, 40.0) == (
+        entry.subject,
+        entry.figures["idle_tail_seconds"],
+        entry.weight_gpu_hours,
+    )
+
+
 def test_the_order_of_runs_does_not_matter() -> None:
     """The result is the same for any order of the same runs, also where they have the same at stake."""
     rows = [run(job_id, idle_gpu(hours=10)) for job_id in (3, 1, 2)]

@@ -77,6 +77,16 @@ def test_bare_numbers_count_where_they_do_not_repeat(numbers: tuple[int, ...], a
     assert are_counters == numbers_count(stems)
 
 
+def test_zero_padded_counters_go_on_past_nine() -> None:
+    """After ``sft-08`` and ``sft-09`` comes ``sft-10``, which is no other thing; ``sft-100`` may be."""
+    names = [f"sft-{number:02}" for number in range(12)]
+    stems = [stem for name in names if (stem := stem_of(name)) is not None]
+    assert {"sft"} == {stem.text for stem in stems}
+    assert numbers_count(stems)
+    more = [stem for name in ("sft-100", "sft-100", "sft-100", "sft") if (stem := stem_of(name)) is not None]
+    assert not numbers_count([*stems, *more])
+
+
 @pytest.mark.property
 @given(st.text(max_size=60))
 def test_any_text_has_a_stem_or_none_and_a_stem_is_its_own(name: str) -> None:

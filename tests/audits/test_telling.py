@@ -49,6 +49,15 @@ def test_a_run_is_told_of_once() -> None:
     assert [("unused", "ada")] == jobs(total)
 
 
+def test_an_array_is_told_of_once() -> None:
+    """Also where its worst tasks are not the same by both; but the two lives of a requeued job are two."""
+    two = [replace(one, figures={"run_count": 9}) for one in (entry(1), entry(1, audit="unused", kind="run"))]
+    other = replace(two[0], runs=tuple(replace(run, run_id=77) for run in two[0].runs))
+    assert [("unused", "1")] == jobs(other, two[1])
+    again = replace(entry(1), runs=tuple(replace(run, restart_count=1) for run in entry(1).runs))
+    assert 2 == len(jobs(again, entry(1, audit="unused", kind="run")))
+
+
 def test_good_news_alone_are_no_mail() -> None:
     """They stand beside what is amiss."""
     good = entry(2, audit="regressions", kind="recovery")

@@ -65,6 +65,38 @@ def test_a_window_cuts_what_is_at_stake() -> None:
     assert 2.5 == pytest.approx(entry.weight_gpu_hours)
 
 
+def test_a_silent_node_makes_no_window_longer() -> None:
+    """Half of a run in the window is half of its unused GPU-hours, also where only one of its two nodes was
+    ever heard from."""
+    gpus = [gpu(0), idle_gpu(1)]
+    row = run(1, *gpus)
+    row = replace(row, sums=replace(row.sums, gpu_count=4.0, allocated_seconds=20 * HOUR))
+    entry = unused([row], run_gpus(row, *gpus), SETTINGS, GOALS).entries[0]
+    assert 5.0 == pytest.approx(entry.weight_gpu_hours)
+
+
+def test_what_nobody_measured_is_not_unused() -> None:
+    """Of a GPU that was measured for nine hours of ten no more than nine are at stake."""
+    measured = {"covered_seconds": 9 * HOUR, "idle_covered_seconds": 9 * HOUR, "idle_seconds": 9 * HOUR}
+    (first, _) = audited([gpu(0), idle_gpu(1, **measured)]).entries
+    assert 9.0 == pytest.approx(first.weight_gpu_hours)
+
+
+def test_an_array_is_one_entry() -> None:
+    """A thousand tasks that leave a GPU unused are one entry, and their user another."""
+    two = [gpu(0, hours=1), idle_gpu(1, hours=1)]
+    rows = [run(task, *two, array_job_id=9, array_task_id=task) for task in range(1000)]
+    gpus = {key: its for row in rows for key, its in run_gpus(row, *two).items()}
+    result = unused(rows, gpus, SETTINGS, GOALS)
+    assert [("run", "9", 1000.0), ("user", "wilma", 1000.0)] == [
+        (entry.kind, entry.subject, entry.weight_gpu_hours) for entry in result.entries
+    ]
+    assert (1000, 2000.0) == (
+        result.entries[0].figures["unused_gpu_count"],
+        result.entries[0].figures["gpu_count"],
+    )
+
+
 def test_a_users_runs_are_pooled() -> None:
     """A user's entry adds up the runs, the worst first; each stands for itself too."""
     two = [gpu(0), idle_gpu(1)]

@@ -85,11 +85,11 @@ Audit waste: users and accounts with a low OFU, by the GPU-hours that they lost
 2025-06-14 00:00:00 to 2025-06-17 00:00:00 CEST (UTC+02:00)
 4 runs judged; not judged: 2 not measured, 1 busy without tensor cores, 1 with counters that
 contradict each other
-Over all: OFU 8.5 % ±0.1, 100 % of it measured; 207.9 of 264.0 GPU-hours lost by 4 users
+Over all: OFU 8.5 % ±0.1 (coverage 100 %); 207.9 of 264.0 GPU-hours lost by 4 users
 
 Users
-  1. bob: 80.0 GPU-hours lost, OFU 0.0 % ±0.2, 100 % of it measured, goal 40 %
-     most GPU-hours (1/6); judged are 80.0 in 1 run; 100 % of the loss is idle time
+  1. bob: 80.0 GPU-hours lost, OFU 0.0 % ±0.2 (coverage 100 %), goal 40 %
+     most GPU-hours of 6 users; 80.0 GPU-hours in 1 run judged; 100 % of the loss is idle time
      worst jobs: 2
 """
     assert expected == done.stdout[: len(expected)]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import configuration
+from tests.store.databases import make_store
 
 COMMAND = (sys.executable, "-c", "from slurm_ofu.cli.report import main; main()")
 NOBODY = 65534
@@ -99,23 +100,45 @@ def open_directory() -> Iterator[Path]:
         yield Path(name)
 
 
+def as_nobody(program: str, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of one of our programs, by a user who owns nothing."""
+    module, function = {"ofu-report": ("report", "report"), "ofu-admin": ("admin", "main")}[program]
+    script = (  # difflib: loaded by click as needed, and Python itself may lie where only root reads
+        f"import difflib, os; from slurm_ofu.cli.{module} import {function}; os.setgroups([]);"
+        f" os.setgid({NOBODY}); os.setuid({NOBODY});"
+        f" {function}.main({list(arguments)!r}, prog_name={program!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
-def test_permission_denied_names_the_group(open_directory: Path) -> None:
+@pytest.mark.parametrize(
+    "command", [("ofu-report", "-a"), ("ofu-admin", "audit", "all"), ("ofu-admin", "mail", "--send")]
+)
+def test_permission_denied_names_the_group(open_directory: Path, command: tuple[str, ...]) -> None:
     """Who may not read the database is told which group may, and of the way through slurmdbd: exit code 5."""
     open_directory.chmod(0o755)
     database = open_directory / "ofu.db"
     database.write_bytes(b"")
     database.chmod(0o640)
     config = configuration(open_directory, database)
-    script = (  # difflib: loaded by click as needed, and Python itself may lie where only root reads
-        f"import difflib, os; from slurm_ofu.cli.report import report; os.setgroups([]);"
-        f" os.setgid({NOBODY}); os.setuid({NOBODY});"
-        f" report.main(['--config', {str(config)!r}, '-a'], prog_name='ofu-report')"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (5, "") == (done.returncode, done.stdout)
-    assert f"{database}: permission denied. Members of the group 'slurm-ofu' may read it" in done.stderr
-    assert "ofu-report --from-slurm" in done.stderr
+    code, said, errors = as_nobody(*command, "--config", str(config))
+    assert (5, "") == (code, said)
+    assert f"{database}: permission denied. Members of the group 'slurm-ofu' may read it" in errors
+    assert "ofu-report --from-slurm" in errors
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_whoever_only_reads_sends_no_mail(open_directory: Path) -> None:
+    """Nobody sends who could not note it: exit code 5, and whose task it is."""
+    open_directory.chmod(0o755)
+    make_store(open_directory / "ofu.db").path.chmod(0o644)
+    config = configuration(open_directory, open_directory / "ofu.db")
+    code, said, errors = as_nobody("ofu-admin", "mail", "--send", "--config", str(config))
+    assert (5, "") == (code, said)
+    assert "may not write to it" in errors
+    assert "as its owner, or as root" in errors
 
 
 def test_plain_reports_do_not_load_rich(config: Path) -> None:

@@ -1,5 +1,6 @@
 """Entries of audits in words."""
 
+from dataclasses import replace
 from datetime import timezone
 from typing import Any
 
@@ -31,7 +32,7 @@ def entry(audit: Any, kind: str, figures: dict[str, Any], **changes: Any) -> Aud
         "weight_gpu_hours": 10.0,
         "user": "wilma",
         "partition": "gpu",
-        "gpu_model": "H100",
+        "gpu_model": "mixed" if audit == "idle" else "H100",
         "runs": RUNS,
     }
     return AuditEntry(audit=audit, kind=kind, figures=figures, **{**values, **changes})
@@ -42,6 +43,7 @@ DROP = {
     "changed_epoch_s": START + 86_400,
     "before_ofu_ratio": 0.4,
     "before_ofu_error_pp": 0.1,
+    "before_coverage_ratio": 0.99,
     "after_ofu_ratio": 0.16,
     "after_ofu_error_pp": None,
     "before_run_count": 2,
@@ -54,17 +56,37 @@ RECOVERY = {
     **DROP,
     "recovered_epoch_s": START + 172_800,
     "recovered_ofu_ratio": 0.39,
+    "recovered_ofu_error_pp": 0.2,
     "recovered_run_count": 4,
 }
 CLAIM = {
     "stated_ratio": 0.6,
     "measured_ofu_ratio": 0.3,
     "ofu_error_pp": 0.1,
+    "coverage_ratio": 0.97,
     "stated_over_measured": 2.0,
     "likely_causes": "sparse_peak, other_gpus_peak",
     "other_gpu_models": "NVIDIA A100",
     "claim": "mfu=0.6",
 }
+IDLE = {
+    "idle_gpu_hours": 9.0,
+    "idle_judged_gpu_hours": 10.0,
+    "idle_ratio": 0.9,
+    "gpu_count": 2.0,
+    "ofu_ratio": 0.04,
+    "ofu_error_pp": 0.3,
+    "coverage_ratio": 0.85,
+    "runtime_seconds": 18_000.0,
+}
+UNUSED = {
+    "unused_gpu_count": 1,
+    "gpu_count": 2.0,
+    "unknown_gpu_count": 0.0,
+    "unused_gpus": "n1:1",
+    "runtime_seconds": 18_000.0,
+}
+TASKS = tuple(replace(run, array_job_id=7, array_task_id=task) for task, run in enumerate(RUNS[:2], start=1))
 LAG = {
     "lag_ratio": 0.2,
     "lagging_job_count": 9,
@@ -81,9 +103,10 @@ LAG = {
         (
             entry("regressions", "drop", DROP),
             (
-                "train, wilma, gpu, 8 × H100: OFU 2.5 times lower since 2025-06-16 15:15:00 UTC,"
-                " 10.0 GPU-hours lost",
-                "OFU 40.0 % ±0.1 in 2 runs, then OFU 16.0 % in 1 run; a lower clock (by chance: <1e-6)",
+                "train, wilma, gpu, 8 × H100: OFU down by a factor of 2.5 (median run) since"
+                " 2025-06-16 15:15:00 UTC, 10.0 GPU-hours lost",
+                "OFU 40.0 % ±0.1 (coverage 99 %) in 2 runs, then OFU 16.0 % in 1 run; a lower clock (by"
+                " chance: less than once in 1,000,000)",
                 "jobs after: 3",
                 "jobs before: 1, 2",
             ),
@@ -91,10 +114,11 @@ LAG = {
         (
             entry("regressions", "recovery", RECOVERY),
             (
-                "train, wilma, gpu, 8 × H100: OFU 2.5 times lower since 2025-06-16 15:15:00 UTC,"
-                " 10.0 GPU-hours lost",
-                "OFU 40.0 % ±0.1 in 2 runs, then OFU 16.0 % in 1 run; a lower clock (by chance: <1e-6)",
-                "since 2025-06-17 15:15:00 UTC OFU 39.0 % in 4 runs",
+                "train, wilma, gpu, 8 × H100: OFU up again since 2025-06-17 15:15:00 UTC; down by a factor of"
+                " 2.5 (median run) from 2025-06-16 15:15:00 UTC until then, 10.0 GPU-hours lost",
+                "OFU 40.0 % ±0.1 (coverage 99 %) in 2 runs, then OFU 16.0 % in 1 run; a lower clock (by"
+                " chance: less than once in 1,000,000)",
+                "since it is up again OFU 39.0 % ±0.2 in 4 runs",
                 "jobs after: 3",
                 "jobs before: 1, 2",
             ),
@@ -102,7 +126,7 @@ LAG = {
         (
             entry("claims", "stated_above", CLAIM, runs=RUNS[:1]),
             (
-                "job 3, wilma, gpu, train: states 60.0 %, measured 30.0 % ±0.1, 2.00 times as much",
+                "job 3, wilma, gpu, train: states 60.0 %, 2.00 times the measured 30.0 % ±0.1 (coverage 97 %)",
                 "as stated: mfu=0.6; 10.0 GPU-hours measured",
                 "it may be against the sparse peak, twice the dense one",
                 "it may be against the peak of another GPU: NVIDIA A100",
@@ -111,10 +135,40 @@ LAG = {
         (
             entry("hardware", "gpu_clock", LAG, subject="n1:3"),
             (
-                "n1:3 (H100): its clock is 20.0 % below that of the others of its jobs,"
-                " 10.0 GPU-hours of waiting",
-                "in 9 of 10 jobs of 3 users (by chance: 4e-04); GPU-1",
+                "n1:3 (H100): its clock is 20.0 % below that of the others of its jobs (median);"
+                " 10.0 GPU-hours lost, if they wait for it",
+                "in 9 of 10 jobs of 3 users (by chance: once in 2,500); GPU-1",
                 "most in jobs: 3, 1, 2",
+            ),
+        ),
+        (
+            entry("hardware", "gpu_thermal", LAG, subject="n1:3"),
+            (
+                "n1:3 (H100): heat slowed it down for 20.0 % more of the time than the others of its jobs"
+                " (median); 10.0 GPU-hours lost, if they wait for it",
+                "in 9 of 10 jobs of 3 users (by chance: once in 2,500); GPU-1",
+                "most in jobs: 3, 1, 2",
+            ),
+        ),
+        (
+            entry("idle", "ended", IDLE, runs=RUNS[:1]),
+            (
+                "job 3, wilma, gpu, train: 9.0 of 10.0 GPU-hours idle (90 %)",
+                "2 GPUs held for 5.0 h, OFU 4.0 % ±0.3 (mixed, coverage 85 %)",
+            ),
+        ),
+        (
+            entry("idle", "ended", {**IDLE, "run_count": 3}, subject="7", runs=TASKS),
+            (
+                "3 tasks of array 7, wilma, gpu, train: 9.0 of 10.0 GPU-hours idle (90 %)",
+                "2 GPUs held, most of it by 7_1, 7_2, OFU 4.0 % ±0.3 (mixed, coverage 85 %)",
+            ),
+        ),
+        (
+            entry("unused", "run", UNUSED, runs=(replace(RUNS[0], running=True, restart_count=2),)),
+            (
+                "job 3 (restart 2), wilma, gpu, train: has so far not used 1 of 2 GPUs, 10.0 GPU-hours",
+                "2 GPUs held for 5.0 h; not used: n1:1",
             ),
         ),
         (
@@ -139,6 +193,8 @@ def test_what_an_entry_says(one: AuditEntry, expected: tuple[str, ...]) -> None:
         ("changed_epoch_s", START, ("changed", "2025-06-15 15:15:00 UTC")),
         ("difference_pp", 12.34, ("difference", "12.3 points")),
         ("run_count", 3, ("runs", "3")),
+        ("family_count", 3, ("families", "3")),
+        ("recovery_count", 1, ("recoveries", "1")),
         ("reason", "a\x1bb", ("reason", "a\ufffdb")),
     ],
 )

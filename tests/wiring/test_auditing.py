@@ -12,9 +12,11 @@ from slurm_ofu.store.read import Reader
 from slurm_ofu.values import (
     AUDIT_NAMES,
     AuditName,
+    Claim,
     Config,
     GpuTotals,
     JobPage,
+    NodeRecord,
     RunGpu,
     RunRow,
     Selection,
@@ -26,7 +28,7 @@ from slurm_ofu.wiring.from_slurm import SlurmReader
 from tests.audits.rows import GOALS, SETTINGS, START, gpu, idle_gpu, run, run_gpus, silent_gpu
 from tests.store.accounting_rows import START_S, make_row
 from tests.store.databases import make_store
-from tests.store.records import as_interim, make_job, make_record
+from tests.store.records import as_interim, make_job, make_quarter, make_record
 from tests.wiring.test_usage_readers import ListedAccounting
 
 CONFIG = Config(path="/etc/here.toml", audits=SETTINGS, goals=GOALS)
@@ -171,7 +173,7 @@ def test_idle_alone_needs_only_what_still_runs(tmp_path: Path) -> None:
 
 def test_regressions_are_held_against_what_came_before_the_window() -> None:
     """Runs of weeks ago and a slow one of today are a drop; others' runs of that time play no part, and a run
-    on an edge counts once."""
+    on an edge counts once, and whole."""
     day, begin = 86_400.0, START
 
     def at(job_id: int, days: float, ofu: float, **changes: Any) -> UsageRow:
@@ -194,9 +196,48 @@ def test_regressions_are_held_against_what_came_before_the_window() -> None:
     )
     assert (9, {}) == (result.examined_count, result.left_out)
     came_with = {its.job_id: its.comment for its in entry.runs}
-    assert (str(begin - 14 * day), str(begin - 7 * day)) == (came_with[7], came_with[8])
+    whole = str(begin - 7.1 * day)
+    assert (whole, whole) == (came_with[7], came_with[8])
     edges = [start for start, _ in reader.windows]
-    assert (begin, begin - 7 * day, begin - 91 * day) == (edges[0], edges[1], edges[-1])
+    assert (begin, begin - 7 * day, begin - 91 * day) == (edges[0], edges[1], edges[-2])
+
+
+def slow_starter(job_id: int, start: float, *, user: str = "ada") -> NodeRecord:
+    """A run of two hours whose first quarter hour is spent on loading: half a GPU's peak after that."""
+    quarters = [
+        replace(
+            make_quarter(int(start) + 900 * number),
+            covered_seconds=900.0,
+            tensor_active_seconds=0.5 * 900 if number else 0.01 * 900,
+            tensor_ref_seconds=0.5 * 900 if number else 0.01 * 900,
+        )
+        for number in range(8)
+    ]
+    tensor = sum(quarter.tensor_ref_seconds or 0.0 for quarter in quarters)
+    one = gpu(hours=2.0, tensor_active_seconds=tensor, tensor_ref_seconds=tensor)
+    job = replace(make_job(job_id=job_id, user=user), claim=Claim(kind="mfu", value=0.45, text="mfu=0.45"))
+    return make_record(job, gpus=[one], quarters=quarters, start=start, end=start + 7200, allocated=7200.0)
+
+
+def test_a_run_that_the_window_cuts_is_no_regression(tmp_path: Path) -> None:
+    """A quarter hour of loading at the window's end, or before its beginning, is not a run's OFU: nothing fell,
+    and what it states of itself fits."""
+    store = make_store(tmp_path / "ofu.db")
+    starts = [START + 8 * 3600 * number for number in range(8)]
+    store.write([slow_starter(job_id, start) for job_id, start in enumerate(starts, start=1)])
+    rows = [
+        make_row(job_id=job_id, start=int(start), end=int(start) + 7200)
+        for job_id, start in enumerate(starts, start=1)
+    ]
+    store.take_accounting(rows)
+    windows = [(START, starts[-1] + 900), (starts[-1] + 900, starts[-1] + 86_400)]
+    for start, end in windows:
+        selection = Selection(start_epoch_s=start, end_epoch_s=end)
+        regressions, claims = audit_results(
+            CONFIG, Reader(store.path), ["regressions", "claims"], selection, end
+        )
+        assert ((), 8) == (regressions.entries, regressions.examined_count)
+        assert () == claims.entries
 
 
 def test_thresholds_and_exclusions_are_the_configurations(tmp_path: Path) -> None:
@@ -223,6 +264,30 @@ def test_what_slurms_accounting_tells() -> None:
     claims, coverage = audit_results(CONFIG, reader, names, selection, NOW, single_gpus=False)
     assert ["1"] == [entry.subject for entry in claims.entries]
     assert ["no_token"] == [entry.figures["reason"] for entry in coverage.entries]
+
+
+def test_a_drop_is_found_in_slurms_accounting() -> None:
+    """Where each week is an answer of its own, runs of other weeks are other runs, whatever their place in it."""
+    week = 7 * 86_400
+    found = [(number, START_S - number * week, 0.40) for number in range(1, 8)]
+    found.append((20, START_S + 3600, 0.16))
+    rows = [
+        replace(
+            make_row(job_id=job_id, start=start, end=start + 36_000),
+            job_name="train-llama",
+            system_comment=token_of(run(job_id, gpu(ofu=ofu)).sums),
+        )
+        for job_id, start, ofu in found
+    ]
+    accounting = ListedAccounting(rows)
+    reader = SlurmReader(accounting, accounting.by_id, field="SystemComment")
+    selection = Selection(start_epoch_s=START_S, end_epoch_s=START_S + week)
+    (result,) = audit_results(CONFIG, reader, ["regressions"], selection, NOW, single_gpus=False)
+    assert (8, {}) == (result.examined_count, result.left_out)
+    assert [("drop", 7, 1)] == [
+        (entry.kind, entry.figures["before_run_count"], entry.figures["after_run_count"])
+        for entry in result.entries
+    ]
 
 
 def test_a_slow_gpu_is_found_in_a_database(tmp_path: Path) -> None:
