@@ -39,6 +39,7 @@ def _segment(seconds: float, tensor: float, mhz: float, sm: float = 1.0, watts: 
         tensor_active_ratio=tensor,
         sm_clock_mhz=mhz,
         sm_active_ratio=sm,
+        dram_active_ratio=0.35 * sm,
         utilisation_ratio=1.0 if sm > 0 else 0.0,
         power_watts=watts,
         memory_used_bytes=20 * 2**30 if sm > 0 else 0,
@@ -52,7 +53,11 @@ LLM_TRAINING = (*TRAINING * 16, _segment(0.480, 0.30, 1875.0, 0.8, 450.0))
 FINE_TUNING = (_segment(0.050, 0.48, 1785.0), _segment(0.050, 0.21, 1935.0, 0.8, 450.0))
 INFERENCE = (_segment(0.040, 0.35, 1980.0, 0.7), _segment(0.080, 0.0, 1980.0, 0.1, 150.0))
 CONVOLUTION = (_segment(0.070, 0.33, 1845.0), _segment(0.040, 0.12, 1965.0, 0.9, 500.0))
-HOT_GPU = (_segment(0.085, 0.66, 1230.0, watts=420.0), _segment(0.035, 0.30, 1395.0, 0.9, 400.0))
+_SLOWED_BY_HEAT = 0x20  # the bit of NVML's clocks event reasons for software thermal slowdown
+HOT_GPU = tuple(
+    replace(segment, throttle_mask=_SLOWED_BY_HEAT)
+    for segment in (_segment(0.085, 0.66, 1230.0, watts=420.0), _segment(0.035, 0.30, 1395.0, 0.9, 400.0))
+)
 DOUBLE_PRECISION = (_segment(0.100, 0.0, 1755.0, 0.93, 520.0),)
 IDLE = (_segment(1.0, 0.0, 345.0, 0.0, 70.0),)
 
@@ -185,7 +190,8 @@ def synthetic_table(node: str) -> dict[str, Any]:
             segments = [asdict(segment) for segment in pattern(run, node, position).segments]
             jobs.setdefault(str(run.job_id), {})[str(position)] = segments
     default = [asdict(segment) for segment in IDLE]
-    return {"gpu_model": GPU_MODEL, "gpus": GPUS_PER_NODE, "default": default, "jobs": jobs}
+    own = {"host": node, "gpu_model": GPU_MODEL, "gpus": GPUS_PER_NODE}
+    return {**own, "default": default, "jobs": jobs}
 
 
 def true_ofu_ratio(run: Run, spans: Mapping[str, tuple[float, float]]) -> float:

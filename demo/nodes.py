@@ -35,9 +35,24 @@ checkpoint_seconds = 1.0
 [delivery]
 to = "sqlite://{cluster}/ofu.db"
 
+[collector]
+inbox = "{cluster}/inbox"
+
+[accounting]
+source = "none"
+
 [database]
 url = "sqlite://{cluster}/ofu.db"
 group = "{group}"
+
+# The day is one of seconds: by the defaults its jobs would be too short, and too small, to say anything of.
+[findings]
+short_seconds = 1.0
+idle_tail_seconds = 1.0
+
+[audits]
+minimum_seconds = 1.0
+minimum_gpu_hours = 0.0
 """
 
 

@@ -167,12 +167,11 @@ def report_command(name: str = "ofu-report") -> str:
 
 
 def show_reports(console: Console, environment: Mapping[str, str]) -> None:
-    """Three reports and an audit, as anybody would ask for them; a day of seconds is short for one."""
+    """Three reports and an audit, as anybody would ask for them."""
     groups = [["-a", "-S", _SINCE, "--by", by] for by in ("user", "partition")]
     for options in (*groups, ["-j", str(TWO_NODE_JOB.job_id)]):
         _show(console, environment, "ofu-report", options)
-    short = ["--minimum-runtime", "0", "--minimum-gpu-hours", "0"]
-    _show(console, environment, "ofu-admin", ["audit", "waste", "-S", _SINCE, *short])
+    _show(console, environment, "ofu-admin", ["audit", "waste", "-S", _SINCE])
 
 
 def _show(console: Console, environment: Mapping[str, str], name: str, options: Sequence[str]) -> None:

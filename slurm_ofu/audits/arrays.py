@@ -25,8 +25,8 @@ def by_array(found: Iterable[tuple[RunRow, _One]]) -> list[list[_One]]:
 def array_key(run: RunRow) -> _Key:
     """What the runs of one array have in common; of any other run what it has alone. Only Slurm's accounting
     knows of arrays: till it was read each task is a job of its own."""
-    if run.array_job_id is None:
-        return (run.run_id,)
+    if run.array_job_id is None:  # rows of several answers may have the same run_id
+        return (run.run_id, run.cluster, run.job_id, run.restart_count, run.start_epoch_s)
     return (run.cluster, run.array_job_id, run.user)
 
 

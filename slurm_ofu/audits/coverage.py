@@ -1,26 +1,29 @@
 """Where the GPU time is that nobody measured, and why: what operators can mend."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slurm_ofu.audits.eligible import LeftOut, heaviest, is_excluded, judged, worst_runs
+from slurm_ofu.audits.gaps import Gap, gaps, run_reason, unmeasured_seconds
 from slurm_ofu.figures import figures, pool
-from slurm_ofu.figures.reasons import dominating_reason
-from slurm_ofu.values import AuditConfig, AuditEntry, AuditResult, Figures, Goals, UsageRow, UsageSums
+from slurm_ofu.values import AuditConfig, AuditEntry, AuditResult, Figures, Goals, RunGpu, UsageRow
 
-#: Nothing is broken where these are all that there are.
-_NO_FAULT = ("ok", "short", "opted_out", "not_charged")
+#: Nobody's fault, on a node as in a partition.
+_NO_FAULT = ("short", "opted_out", "not_charged")
 _NOT_KNOWN = "unknown"
+_DUST_SECONDS = 1e-6
+_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Group:
-    """The runs of a partition with one reason."""
+class _Place:
+    """A partition, or a node, with its gaps by reason."""
 
-    reason: str
-    runs: Sequence[UsageRow]
-    sums: UsageSums
+    kind: str
+    name: str
+    its: Figures
+    gaps: Mapping[str, Sequence[Gap]]
 
 
 def coverage(
@@ -28,20 +31,24 @@ def coverage(
     nodes: Sequence[UsageRow],
     settings: AuditConfig,
     goals: Goals,
+    *,
+    gpus: Mapping[int, Sequence[RunGpu]] | None = None,
 ) -> AuditResult:
-    """Entries of the kinds ``partition`` (one for each reason) and ``node``: GPU-hours without an OFU.
+    """Entries of the kinds ``partition`` and ``node``, one for each reason: GPU-hours without an OFU.
 
-    A partition or node is listed where less than ``coverage_ratio`` of its GPU time has one. Runs that opted
-    out, and those that were too short, are nobody's fault. A node's figures are of all runs on it.
+    Both are of the same gaps of runs, each for the reason of its own GPUs: those of a run on two nodes of
+    which one was not measured do not count for the other. A partition or node is listed where less than
+    ``coverage_ratio`` of its GPU time has an OFU. Runs that opted out, and those that were too short, are
+    nobody's fault. How long a node was held is of all runs on it.
     """
     those = judged(runs, settings, _why_not)
-    partitions = _partitions(those.runs)
-    found = [
-        *(entry for name, groups in partitions.items() for entry in _partition(name, groups, settings)),
-        *(entry for row in nodes for entry in _node(row, settings)),
+    by_run = {} if gpus is None else gpus
+    its_gaps = [
+        gap for row in those.runs for gap in gaps(row, by_run.get(row.run.run_id, ()) if row.run else ())
     ]
-    kept, below = heaviest(found, settings)
-    its = figures(pool(group.sums for groups in partitions.values() for group in groups))
+    places = [*_partitions(those.runs, its_gaps), *_nodes(nodes, its_gaps)]
+    kept, below = heaviest((entry for place in places for entry in _entries(place, settings)), settings)
+    its = figures(pool(row.sums for row in those.runs))
     return AuditResult(
         audit="coverage",
         entries=kept,
@@ -64,83 +71,89 @@ def _why_not(row: UsageRow, settings: AuditConfig) -> LeftOut | None:
         return "excluded"
     if "opted_out" in row.sums.reasons:
         return "opted_out"
-    return "short" if _reason(row) == "short" else None
+    return "short" if run_reason(row) == "short" else None
 
 
-def _reason(row: UsageRow) -> str:
-    """The reason why time of a run is without OFU."""
-    silent = row.run is not None and not row.run.heard
-    reasons = ("not_delivered",) if silent and not row.sums.reasons else row.sums.reasons
-    return dominating_reason(reasons, has_figure=row.sums.tensor_ref_seconds is not None) or _NOT_KNOWN
-
-
-def _partitions(runs: Sequence[UsageRow]) -> dict[str, list[_Group]]:
-    """Each partition's runs by reason, pooled."""
-    by_both: dict[tuple[str, str], list[UsageRow]] = defaultdict(list)
+def _partitions(runs: Sequence[UsageRow], its_gaps: Iterable[Gap]) -> list[_Place]:
+    rows: dict[str, list[UsageRow]] = defaultdict(list)
     for row in runs:
-        partition = None if row.run is None else row.run.partition
-        by_both[_NOT_KNOWN if partition is None else partition, _reason(row)].append(row)
-    partitions: dict[str, list[_Group]] = defaultdict(list)
-    for (name, reason), its_runs in by_both.items():
-        sums = pool(row.sums for row in its_runs)
-        partitions[name].append(_Group(reason=reason, runs=its_runs, sums=sums))
-    return partitions
+        rows[_partition(row)].append(row)
+    by_name = _by_reason((_partition(gap.row), gap) for gap in its_gaps)
+    return [
+        _Place(
+            kind="partition",
+            name=name,
+            its=figures(pool(row.sums for row in mine)),
+            gaps=by_name.get(name, {}),
+        )
+        for name, mine in rows.items()
+    ]
 
 
-def _partition(name: str, groups: Sequence[_Group], settings: AuditConfig) -> list[AuditEntry]:
+def _nodes(nodes: Sequence[UsageRow], its_gaps: Iterable[Gap]) -> list[_Place]:
+    """A node of which no run is known to have a gap says its own worst reason."""
+    by_name = _by_reason((gap.node_name, gap) for gap in its_gaps if gap.node_name is not None)
+    places = []
+    for row in nodes:
+        if row.group is None:
+            continue
+        its = figures(row.sums)
+        reason = run_reason(row)
+        own = {reason: [Gap(row=row, node_name=row.group, reason=reason, seconds=unmeasured_seconds(row))]}
+        alone = own if set(its.reasons) - {"ok", *_NO_FAULT} else {}
+        places.append(_Place(kind="node", name=row.group, its=its, gaps=by_name.get(row.group, alone)))
+    return places
+
+
+def _partition(row: UsageRow) -> str:
+    return _NOT_KNOWN if row.run is None or row.run.partition is None else row.run.partition
+
+
+def _by_reason(named: Iterable[tuple[str, Gap]]) -> dict[str, dict[str, list[Gap]]]:
+    by_both: dict[str, dict[str, list[Gap]]] = defaultdict(lambda: defaultdict(list))
+    for name, gap in named:
+        if gap.seconds > _DUST_SECONDS:
+            by_both[name][gap.reason].append(gap)
+    return by_both
+
+
+def _entries(place: _Place, settings: AuditConfig) -> list[AuditEntry]:
     """An entry for each reason for which time of it was not measured."""
-    share = _share(figures(pool(group.sums for group in groups)))
+    share = _share(place.its)
     if share is None or share >= settings.coverage_ratio:
         return []
-    entries = [_of_reason(name, group, share) for group in groups if group.reason != "not_charged"]
-    return [entry for entry in entries if entry.weight_gpu_hours > 0]
+    return [
+        _entry(place, reason, its_gaps, share)
+        for reason, its_gaps in place.gaps.items()
+        if reason not in _NO_FAULT
+    ]
 
 
-def _of_reason(name: str, group: _Group, share: float) -> AuditEntry:
-    its = figures(group.sums)
-    hours = its.gpu_hours_unmeasured or 0.0
+def _entry(place: _Place, reason: str, its_gaps: Sequence[Gap], share: float) -> AuditEntry:
+    """Of the GPU-hours of a partition's entry only those of the runs with the reason are the entry's."""
+    rows = {id(gap.row): gap.row for gap in its_gaps}
+    seconds: dict[int, float] = defaultdict(float)
+    for gap in its_gaps:
+        seconds[id(gap.row)] += gap.seconds
+    hours = sum(seconds.values()) / _HOUR
+    run_count = sum(row.sums.run_count for row in rows.values())
     return AuditEntry(
         audit="coverage",
-        kind="partition",
-        subject=f"{name}: {group.reason}",
-        partition=name,
+        kind=place.kind,
+        subject=f"{place.name}: {reason}",
+        partition=place.name if place.kind == "partition" else None,
         weight_gpu_hours=hours,
         figures={
             "gpu_hours_unmeasured": hours,
-            "reason": group.reason,
-            "gpu_hours": its.gpu_hours,
-            "run_count": its.run_count,
+            "reason": reason,
+            "gpu_hours": place.its.gpu_hours,
+            "run_count": run_count,
             "measured_ratio": share,
+            **({"node": place.name} if place.kind == "node" else {}),
         },
-        runs=worst_runs((_unmeasured(row), row) for row in group.runs),
+        gpu_model=place.its.gpu_model if place.kind == "node" else None,
+        runs=worst_runs((seconds[key], row) for key, row in rows.items()),
     )
-
-
-def _node(row: UsageRow, settings: AuditConfig) -> list[AuditEntry]:
-    its = figures(row.sums)
-    share = _share(its)
-    if row.group is None or share is None or share >= settings.coverage_ratio:
-        return []
-    if all(reason in _NO_FAULT for reason in its.reasons):
-        return []
-    hours = its.gpu_hours_unmeasured or 0.0
-    return [
-        AuditEntry(
-            audit="coverage",
-            kind="node",
-            subject=row.group,
-            weight_gpu_hours=hours,
-            figures={
-                "gpu_hours_unmeasured": hours,
-                "reason": its.reason,
-                "reasons": ",".join(its.reasons),
-                "gpu_hours": its.gpu_hours,
-                "run_count": its.run_count,
-                "measured_ratio": share,
-            },
-            gpu_model=its.gpu_model,
-        )
-    ]
 
 
 def _share(its: Figures) -> float | None:
@@ -148,7 +161,3 @@ def _share(its: Figures) -> float | None:
     if its.gpu_hours is None or its.gpu_hours <= 0:
         return None
     return min(1.0, its.gpu_hours_measured / its.gpu_hours)
-
-
-def _unmeasured(row: UsageRow) -> float:
-    return max(0.0, (row.sums.allocated_seconds or 0.0) - row.sums.ofu_covered_seconds)

@@ -55,6 +55,8 @@ def not_judged(row: UsageRow, settings: AuditConfig) -> LeftOut | None:
     run = row.run
     if run is None or is_excluded(run, settings):
         return "excluded"
+    if is_stopped(run):
+        return "suspended"
     doubts = (reason for reason in _DOUBTFUL if reason in row.sums.reasons)
     if doubt := next(doubts, None):
         return doubt
@@ -75,6 +77,8 @@ def not_ranked(row: UsageRow, settings: AuditConfig) -> LeftOut | None:
     """The same, or of a kind of work whose OFU says nothing against it."""
     if reason := no_ofu(row, settings):
         return reason
+    if row.run is not None and row.run.running and (row.run.suspended_seconds or 0.0) > 0:
+        return "suspended"  # how much of its idle time that was is known at its end
     kind = work_kind(row.sums)
     if kind == "unknown":
         return "unknown_work"
@@ -96,6 +100,11 @@ def is_excluded(run: RunRow, settings: AuditConfig) -> bool:
         or run.qos in settings.exclude_qos
         or run.partition in settings.exclude_partitions
     )
+
+
+def is_stopped(run: RunRow) -> bool:
+    """Whether Slurm has stopped a run that goes on: that it does nothing is not its doing."""
+    return run.running and run.state in ("SUSPENDED", "STOPPED")
 
 
 def runtime_seconds(run: RunRow) -> float | None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from slurm_ofu.audits.eligible import runtime_seconds
-from slurm_ofu.audits.limits import throttled, why_not_higher
+from slurm_ofu.audits.eligible import is_stopped, runtime_seconds
+from slurm_ofu.audits.limits import low_clock, throttled, unexplained, why_not_higher
 from slurm_ofu.audits.seen import Seen, SeenGpu, everything, place, seen, together
 from slurm_ofu.audits.siblings import slow
 from slurm_ofu.figures.gpu_use import GpuUse
@@ -14,26 +14,30 @@ def findings(page: JobPage, rules: FindingRules, goals: Goals) -> tuple[Finding,
     """What there is to say of a run, what matters most first; () where all is well, or nothing is known.
 
     They do not contradict each other: an idle run is nothing else, GPUs that were not used are not slow, and
-    work without tensor cores is not blamed.
+    work without tensor cores is not blamed. Of a run that Slurm has suspended it is not said that it is idle.
     """
     run = seen(page, rules)
     doubt = _suspect(run)
     if (short := _short(page, rules)) is not None:
         return (*doubt, *short)
+    stopped = page.row.run is not None and is_stopped(page.row.run)
     if idle := _idle(run, rules):
-        return (*doubt, *idle)
+        return (*doubt, *([] if stopped else idle))
     lagging = slow(run, rules)
     told = {gpu.place for gpu in run.gpus for its in lagging if {gpu.place, gpu.node_name} & set(its.where)}
     partition = None if page.row.run is None else page.row.run.partition
-    return (
-        *doubt,
+    found = (
         *_unused(run),
-        *_idle_tail(run, rules),
+        *([] if stopped else _idle_tail(run, rules)),
         *lagging,
         *throttled(run, "throttled_thermal", rules, told=told),
         *throttled(run, "throttled_power", rules, told=told),
+        *low_clock(run, rules, told=told),
         *why_not_higher(run, rules, goal_ratio=goals.of(partition)),
     )
+    if found or stopped:
+        return (*doubt, *found)
+    return (*doubt, *unexplained(run, rules, goal_ratio=goals.of(partition)))
 
 
 def _suspect(run: Seen) -> list[Finding]:

@@ -20,7 +20,6 @@ from slurm_ofu.values import (
 )
 
 _HOUR = 3600.0
-_STOPPED = ("SUSPENDED", "STOPPED")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +30,7 @@ class _Idle:
     run: RunRow
     at_stake_seconds: float
     tail_seconds: float | None = None
+    as_of_epoch_s: float | None = None  # of one that goes on: when the last word of all of its GPUs came
 
 
 def idle(
@@ -63,7 +63,8 @@ def idle(
         if row.run is None:
             continue
         if row.run.running:
-            running.append(_running(row, row.run, gpus.get(row.run.run_id, ()), settings))
+            its = gpus.get(row.run.run_id, ())
+            running.append(_running(row, row.run, its, settings, now_epoch_s))
         else:
             ended.append(_ended(row, uncut.get(row.run.run_id, row), row.run, settings))
     found = (("ended", ended), ("running", running))
@@ -98,22 +99,39 @@ def tail_seconds(gpus: Sequence[RunGpu], gpu_count: float) -> float | None:
 
 
 def _not_now(run: RunRow | None, settings: AuditConfig, now_epoch_s: float | None) -> LeftOut | None:
-    """Why nothing is said of a run that goes on: it was stopped, or its latest figures are too old."""
-    if run is None or not run.running:
-        return None
-    if run.state in _STOPPED:
-        return "suspended"
-    if run.end_epoch_s is None or now_epoch_s is None:
+    """Why nothing is said of a run that goes on: its latest figures are too old."""
+    if run is None or not run.running or run.end_epoch_s is None or now_epoch_s is None:
         return None
     return "stale" if now_epoch_s - run.end_epoch_s > settings.idle_seconds else None
 
 
-def _running(row: UsageRow, run: RunRow, gpus: Sequence[RunGpu], settings: AuditConfig) -> _Idle | None:
-    tail = tail_seconds(gpus, row.sums.gpu_count)
-    if tail is None or tail < settings.idle_seconds:
+def _running(
+    row: UsageRow,
+    run: RunRow,
+    gpus: Sequence[RunGpu],
+    settings: AuditConfig,
+    now_epoch_s: float | None,
+) -> _Idle | None:
+    as_of = _last_word_of_all(run, gpus)
+    if as_of is not None and now_epoch_s is not None and now_epoch_s - as_of > settings.idle_seconds:
         return None
-    at_stake = math.fsum(gpu.totals.idle_tail_seconds or 0.0 for gpu in gpus)
-    return _Idle(row=row, run=run, at_stake_seconds=at_stake, tail_seconds=tail)
+    tail = tail_seconds(gpus, row.sums.gpu_count)
+    suspended = run.suspended_seconds or 0.0  # maybe all of it in that stretch
+    if tail is None or tail - suspended < settings.idle_seconds:
+        return None
+    own = math.fsum(gpu.totals.idle_tail_seconds or 0.0 for gpu in gpus)
+    tail, at_stake = tail - suspended, own * (tail - suspended) / tail
+    return _Idle(row=row, run=run, at_stake_seconds=at_stake, tail_seconds=tail, as_of_epoch_s=as_of)
+
+
+def _last_word_of_all(run: RunRow, gpus: Sequence[RunGpu]) -> float | None:
+    """Until when something is known of every GPU: a node may have fallen silent while others went on."""
+    held = [
+        gpu.totals.allocated_seconds / gpu.totals.sm_share_ratio
+        for gpu in gpus
+        if gpu.totals.allocated_seconds is not None
+    ]
+    return None if run.end_epoch_s is None else run.end_epoch_s - (max(held) - min(held) if held else 0.0)
 
 
 def _ended(row: UsageRow, whole: UsageRow, run: RunRow, settings: AuditConfig) -> _Idle | None:
@@ -147,7 +165,7 @@ def _entry(kind: str, those: Sequence[_Idle]) -> AuditEntry:
 def _as_of(those: Sequence[_Idle]) -> dict[str, AuditValue]:
     """For how long all of them have been idle, at least, and as of when."""
     tails = [one.tail_seconds for one in those if one.tail_seconds is not None]
-    ends = [one.run.end_epoch_s for one in those if one.run.end_epoch_s is not None]
+    ends = [one.as_of_epoch_s for one in those if one.as_of_epoch_s is not None]
     return {
         "idle_tail_seconds": min(tails, default=None),
         "as_of_epoch_s": min(ends, default=None),

@@ -10,6 +10,7 @@ such as ``ctx`` or ``bs``.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 #: Names that say nothing of what was run.
@@ -48,6 +49,7 @@ GENERIC: Final = frozenset(
 )
 #: The least share of numbers that come once among the names of one stem, for them to be counters.
 _COUNTER_RATIO: Final = 0.8
+_SIZE_DIGITS: Final = 4  # longer numbers are no size of anything that is run
 
 _YEAR, _MONTH, _DAY = "20[0-9]{2}", "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
 _TIME: Final = r"(?:[T_\-. ]?(?:[01][0-9]|2[0-3])[:\-h]?[0-5][0-9](?:[:\-m]?[0-5][0-9])?s?)?"
@@ -110,15 +112,22 @@ def stem_of(job_name: str | None) -> Stem | None:
 
 
 def numbers_count(stems: Sequence[Stem]) -> bool:
-    """Whether the numbers of one stem are counters: hardly any of them comes twice, or they go on where
-    zero-padded ones of the same width end (``08``, ``09``, ``10``)."""
+    """Whether the numbers of one stem, by start, are counters: hardly any of them comes twice, or they go on
+    where zero-padded ones of the same width end (``08``, ``09``, ``10``). Counters grow; of what goes back
+    and forth between small numbers each may be a size of its own, as in ``gpt-13``, ``gpt-70``, ``gpt-7``."""
     widths = {stem.padded_width for stem in stems}
     numbers = [
         stem.number
         for stem in stems
         if stem.padded_width is None and (stem.number is None or len(stem.number) not in widths)
     ]
-    return len(set(numbers)) >= _COUNTER_RATIO * len(numbers)
+    return len(set(numbers)) >= _COUNTER_RATIO * len(numbers) and _grow(numbers)
+
+
+def _grow(numbers: Sequence[str | None]) -> bool:
+    known = [int(number) for number in numbers if number is not None and len(number) <= _SIZE_DIGITS]
+    back = sum(later < earlier for earlier, later in pairwise(known))
+    return back <= len(known) / 10
 
 
 def _without_counters(text: str) -> str:

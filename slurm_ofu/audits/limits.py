@@ -1,13 +1,16 @@
 """What held busy GPUs up: the driver's limits, memory, and work that did not come."""
 
 from collections.abc import Collection, Mapping
-from typing import Literal
+from typing import Final, Literal
 
-from slurm_ofu.audits.seen import Part, Seen, together, working
+from slurm_ofu.audits.seen import NO_TENSOR_RATIO, Part, Seen, together, working
+from slurm_ofu.figures import figures
 from slurm_ofu.figures.gpu_use import GpuUse, use_of_sums
+from slurm_ofu.figures.work import work_kind
 from slurm_ofu.values import Finding, FindingKind, FindingRules
 
 Limit = Literal["throttled_power", "throttled_thermal"]
+_LIMITS: Final[tuple[Limit, Limit]] = ("throttled_power", "throttled_thermal")
 
 
 def throttled(run: Seen, kind: Limit, rules: FindingRules, *, told: Collection[str]) -> list[Finding]:
@@ -21,6 +24,39 @@ def throttled(run: Seen, kind: Limit, rules: FindingRules, *, told: Collection[s
         return []
     where = () if len(found) == run.gpu_count else tuple(gpu.place for gpu in found)
     return [_throttled(run, kind, together(found), where, len(found))]
+
+
+def low_clock(run: Seen, rules: FindingRules, *, told: Collection[str]) -> list[Finding]:
+    """The GPUs at work whose clock was low by more than its error, though the driver does not say that it
+    slowed them down: a limit set by an operator, or reasons that were not read. One that waits may."""
+    if not run.page.gpus:
+        use = use_of_sums(run.page.row.sums)
+        doubtful = {"suspect", "shared"} & set(run.page.row.sums.reasons)
+        low = not doubtful and _is_low(use, rules)
+        return [_limited(run, "low_clock", _clock_evidence(use), (), run.gpu_count)] if low else []
+    found = [
+        gpu
+        for gpu in run.gpus
+        if not gpu.unused and not gpu.shared and gpu.place not in told and _is_low(gpu.use, rules)
+    ]
+    if not found:
+        return []
+    where = () if len(found) == run.gpu_count else tuple(gpu.place for gpu in found)
+    return [_limited(run, "low_clock", _clock_evidence(together(found)), where, len(found))]
+
+
+def unexplained(run: Seen, rules: FindingRules, *, goal_ratio: float) -> list[Finding]:
+    """What the GPUs did of a run whose loss is counted, and is more than its error, where nothing else is
+    said of it."""
+    part, sums = working(run), run.page.row.sums
+    if part is None or part.spoken_for_ratio < rules.judged_ratio or work_kind(sums) != "tensor":
+        return []
+    its = figures(sums)
+    if its.ofu_ratio is None or its.ofu_error_pp is None:
+        return []
+    if its.ofu_ratio + its.ofu_error_pp / 100 >= rules.goal_share_ratio * goal_ratio:
+        return []
+    return [_of_the_busy_time(run, "unexplained", part, _BUSY)]
 
 
 def why_not_higher(run: Seen, rules: FindingRules, *, goal_ratio: float) -> list[Finding]:
@@ -75,8 +111,38 @@ def _ratio(use: GpuUse, kind: Limit) -> float | None:
     return use.throttled_power_ratio if kind == "throttled_power" else use.throttled_thermal_ratio
 
 
+def _is_low(use: GpuUse, rules: FindingRules) -> bool:
+    its, clock = use.figures, use.figures.active_clock_ratio
+    if clock is None or its.ofu_ratio is None or its.ofu_error_pp is None or its.ofu_ratio <= 0:
+        return False
+    if any(_is_throttled(use, kind, rules) for kind in _LIMITS):
+        return False
+    if use.busy_sm_ratio is None or use.busy_sm_ratio < rules.starved_ratio:
+        return False
+    if use.busy_tensor_ratio is None or use.busy_tensor_ratio < NO_TENSOR_RATIO:
+        return False
+    return clock * (1 + its.ofu_error_pp / 100 / its.ofu_ratio) < rules.low_clock_ratio
+
+
+def _clock_evidence(use: GpuUse) -> Mapping[str, float | None]:
+    return {
+        "active_clock_ratio": use.figures.active_clock_ratio,
+        **{f"{kind}_ratio": _ratio(use, kind) for kind in _LIMITS},
+    }
+
+
 def _throttled(run: Seen, kind: Limit, use: GpuUse, where: tuple[str, ...], gpu_count: int) -> Finding:
     known = {"throttled_ratio": _ratio(use, kind), "active_clock_ratio": use.figures.active_clock_ratio}
+    return _limited(run, kind, known, where, gpu_count)
+
+
+def _limited(
+    run: Seen,
+    kind: FindingKind,
+    known: Mapping[str, float | None],
+    where: tuple[str, ...],
+    gpu_count: int,
+) -> Finding:
     return Finding(
         kind=kind,
         evidence={name: ratio for name, ratio in known.items() if ratio is not None},

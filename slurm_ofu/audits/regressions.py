@@ -8,10 +8,11 @@ drop, and where there is one the recovery from it.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
 
+from slurm_ofu.audits.arrays import array_key
 from slurm_ofu.audits.eligible import heaviest, judged, no_ofu, run_order, runtime_seconds
 from slurm_ofu.audits.job_families import Stem, numbers_count, stem_of
 from slurm_ofu.figures import figures, pool
@@ -55,7 +56,7 @@ class FamilyKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyRun:
-    """A judged run of a family."""
+    """A judged run of a family; or the tasks of an array that ran side by side, ``run`` the first of them."""
 
     row: UsageRow
     run: RunRow
@@ -90,7 +91,7 @@ def regressions(
     left_out = Counter(sorted_out.left_out)
     families = _families(sorted_out.runs, left_out)
     enough = {key: own for key, own in families.items() if len(own) > settings.regression_runs}
-    left_out["few_runs"] += sum(len(own) for key, own in families.items() if key not in enough)
+    left_out["few_runs"] += sum(_run_count(own) for key, own in families.items() if key not in enough)
     rule = Rule(
         factor=settings.regression_factor,
         least_before=settings.regression_runs,
@@ -101,7 +102,7 @@ def regressions(
     return AuditResult(
         audit="regressions",
         entries=entries,
-        examined_count=sum(map(len, enough.values())),
+        examined_count=sum(map(_run_count, enough.values())),
         left_out={reason: count for reason, count in sorted(left_out.items()) if count > 0},
         summary={
             "family_count": len(enough),
@@ -126,6 +127,7 @@ def _families(rows: Iterable[UsageRow], left_out: Counter[str]) -> Families:
         by_stem[_key(stem.text, row, run)].append((stem, member))
     families: dict[FamilyKey, list[FamilyRun]] = defaultdict(list)
     for key, members in by_stem.items():
+        members.sort(key=lambda pair: (pair[1].start_epoch_s, run_order(pair[1].run)))
         together = numbers_count([stem for stem, _ in members])
         for stem, member in members:
             families[key if together else _key(stem.whole, member.row, member.run)].append(member)
@@ -176,7 +178,40 @@ def _in_order(members: Sequence[FamilyRun], left_out: Counter[str]) -> list[Fami
         if seconds is None or seconds >= least
     ]
     left_out["short_of_family"] += len(members) - len(kept)
-    return sorted(kept, key=lambda member: (member.start_epoch_s, run_order(member.run)))
+    return sorted(_by_submission(kept), key=lambda member: (member.start_epoch_s, run_order(member.run)))
+
+
+def _by_submission(members: Sequence[FamilyRun]) -> Iterable[FamilyRun]:
+    """Tasks of an array that ran side by side as one: they are different things by design, so that one's OFU
+    is no history of another's. Those that ran one after the other, as a chain of checkpoints, stay runs."""
+    groups: dict[tuple[object, ...], list[FamilyRun]] = defaultdict(list)
+    for member in sorted(members, key=lambda member: (member.start_epoch_s, run_order(member.run))):
+        groups[array_key(member.run)].append(member)
+    for group in groups.values():
+        if _overlap([member.run for member in group]):
+            sums = pool(member.row.sums for member in group)
+            ofu = ofu_ratio(sums)
+            yield replace(
+                group[0],
+                row=replace(group[0].row, sums=sums),
+                ofu_ratio=group[0].ofu_ratio if ofu is None else ofu,
+            )
+        else:
+            yield from group
+
+
+def _overlap(runs: Sequence[RunRow]) -> bool:
+    """Whether any of them, by start, began before one before it was over."""
+    last_end = -math.inf
+    for run in runs:
+        if run.start_epoch_s is not None and run.start_epoch_s < last_end:
+            return True
+        last_end = max(last_end, -math.inf if run.end_epoch_s is None else run.end_epoch_s)
+    return False
+
+
+def _run_count(members: Iterable[FamilyRun]) -> int:
+    return sum(member.row.sums.run_count for member in members)
 
 
 def _usual_spread(families: Iterable[Sequence[FamilyRun]]) -> float:
@@ -264,8 +299,8 @@ def _change_figures(
         "after_ofu_ratio": later.ofu_ratio,
         "after_ofu_error_pp": later.ofu_error_pp,
         "after_coverage_ratio": later.coverage_ratio,
-        "before_run_count": len(before),
-        "after_run_count": len(after),
+        "before_run_count": _run_count(before),
+        "after_run_count": _run_count(after),
         "moved": _moved(former, later),
         "before_tensor_active_ratio": former.tpa_mean_ratio,
         "after_tensor_active_ratio": later.tpa_mean_ratio,
@@ -284,7 +319,7 @@ def _recovery_figures(family: Sequence[FamilyRun], recovery: Change) -> dict[str
         "recovered_ofu_ratio": its.ofu_ratio,
         "recovered_ofu_error_pp": its.ofu_error_pp,
         "recovered_coverage_ratio": its.coverage_ratio,
-        "recovered_run_count": len(recovered),
+        "recovered_run_count": _run_count(recovered),
         "recovered_standard_errors": recovery.standard_errors,
     }
 

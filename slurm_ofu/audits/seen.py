@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from slurm_ofu.figures.gpu_use import GpuUse, tail_on_the_clock, tail_ratio, use_of_gpus, use_of_sums
 from slurm_ofu.values import FindingRules, GpuTotals, JobPage
 
+#: Tensor activity below which there is no tensor work whose clock or amount could be spoken of.
+NO_TENSOR_RATIO = 0.005
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenGpu:

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from slurm_ofu.audits.seen import Seen, SeenGpu, together
+from slurm_ofu.audits.seen import NO_TENSOR_RATIO, Seen, SeenGpu, together
 from slurm_ofu.figures.gpu_use import GpuUse
 from slurm_ofu.values import Finding, FindingRules
 
 #: So many others make a median that one odd one cannot move.
 _ENOUGH_SIBLINGS = 3
-_NO_TENSOR_RATIO = 0.005  # below it there is no tensor work whose clock or amount could be compared
 _Figure = Literal["active_clock_ratio", "ofu_ratio"]
 _FIGURES: Final[tuple[_Figure, ...]] = ("active_clock_ratio", "ofu_ratio")
 
@@ -104,7 +103,7 @@ def _work_lag(gpu: SeenGpu, family: _Family, rules: FindingRules) -> float | Non
     its, error = gpu.use.figures.ofu_ratio, gpu.use.figures.ofu_error_pp
     if its is None or error is None or len(family.ofus) <= _ENOUGH_SIBLINGS:
         return None
-    if _median_of_others(family.tensors, gpu.use.figures.tpa_mean_ratio or 0.0) < _NO_TENSOR_RATIO:
+    if _median_of_others(family.tensors, gpu.use.figures.tpa_mean_ratio or 0.0) < NO_TENSOR_RATIO:
         return None
     usual = _median_of_others(family.ofus, its)
     return usual if its + error / 100 < rules.slow_ratio * usual else None
@@ -112,7 +111,7 @@ def _work_lag(gpu: SeenGpu, family: _Family, rules: FindingRules) -> float | Non
 
 def _clock(gpu: SeenGpu) -> float | None:
     tensor = gpu.use.figures.tpa_mean_ratio
-    return None if tensor is None or tensor < _NO_TENSOR_RATIO else gpu.use.figures.active_clock_ratio
+    return None if tensor is None or tensor < NO_TENSOR_RATIO else gpu.use.figures.active_clock_ratio
 
 
 def _ascending(ratios: Iterable[float | None]) -> tuple[float, ...]:

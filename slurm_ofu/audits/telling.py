@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from slurm_ofu.values import AuditEntry, AuditName, MailConfig
+from slurm_ofu.values import AuditEntry, AuditName, MailConfig, RunRow
 
 DAY_SECONDS: Final = 86400.0
 MOST_TOLD: Final = 10  # entries at once; the others come another time
@@ -70,8 +70,9 @@ def told_subject(entry: AuditEntry) -> str:
 
 
 def _without_repetition(entries: Sequence[AuditEntry]) -> list[AuditEntry]:
-    """What runs on first, then the most at stake. A user's sum only where none of its runs is told, and of a
-    run that left some of its GPUs unused not that it was idle as well."""
+    """What runs on first, then the most at stake. A user's sum only where none of its runs is told (what a
+    user lost: where not all of the worst runs are), and of a run that left some of its GPUs unused not that
+    it was idle as well."""
     single = {entry.audit for entry in entries if entry.kind == "run"}
     unused = {_whose(entry) for entry in entries if (entry.audit, entry.kind) == ("unused", "run")}
     kept = [
@@ -80,7 +81,20 @@ def _without_repetition(entries: Sequence[AuditEntry]) -> list[AuditEntry]:
         if not (entry.kind == "user" and entry.audit in single)
         and not (entry.audit == "idle" and entry.runs and _whose(entry) in unused)
     ]
+    told = {_life(run) for entry in kept if entry.audit in _OF_RUNS for run in entry.runs}
+    kept = [
+        entry
+        for entry in kept
+        if not (entry.audit == "waste" and entry.runs and told.issuperset(map(_life, entry.runs)))
+    ]
     return sorted(kept, key=lambda entry: (entry.kind != "running", -entry.weight_gpu_hours))
+
+
+_OF_RUNS: Final[tuple[AuditName, ...]] = ("idle", "unused")  # whose entries say why GPU-hours were lost
+
+
+def _life(run: RunRow) -> tuple[str, int, int]:
+    return run.cluster, run.job_id, run.restart_count
 
 
 def _whose(entry: AuditEntry) -> tuple[str, object]:

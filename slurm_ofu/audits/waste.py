@@ -32,7 +32,7 @@ def waste(runs: Sequence[UsageRow], settings: AuditConfig, goals: Goals) -> Audi
         entries=kept,
         examined_count=len(those.runs),
         left_out=those.left_out,
-        summary={**_summary(those.runs, goals), **below},
+        summary={**_summary(those.runs, goals), **_others(those.runs, settings, goals), **below},
     )
 
 
@@ -46,6 +46,19 @@ def _summary(runs: Sequence[UsageRow], goals: Goals) -> dict[str, AuditValue]:
         "gpu_hours_measured": its.gpu_hours_measured,
         "lost_gpu_hours": math.fsum(_lost_seconds(row, goals) for row in runs) / _HOUR if runs else None,
         "user_count": len(users),
+    }
+
+
+def _others(runs: Sequence[UsageRow], settings: AuditConfig, goals: Goals) -> dict[str, AuditValue]:
+    """Users whose OFU is not low enough to be listed, and who lost something all the same."""
+    lost = [
+        math.fsum(_lost_seconds(row, goals) for row in its_runs)
+        for its_runs in _grouped(lambda run: run.user, runs).values()
+        if not _is_below(settings.waste_ofu_ratio, its_runs)
+    ]
+    return {
+        "other_user_count": sum(seconds > 0 for seconds in lost),
+        "other_lost_gpu_hours": math.fsum(lost) / _HOUR,
     }
 
 

@@ -34,7 +34,7 @@ for command in (
     main.add_command(command)
 
 
-@main.command("init")
+@main.command("init", short_help="Create the accounting database, or bring it up to date.")
 @config_option
 def init_command(config: str | None) -> int:
     """Create the accounting database, or bring it up to date, and give it to its readers' group.
@@ -52,7 +52,7 @@ def init_command(config: str | None) -> int:
     return EXIT_USAGE if problem else 0
 
 
-@main.command("ingest")
+@main.command("ingest", short_help="Store the records that nodes left in a directory.")
 @config_option
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
 def ingest_command(config: str | None, directory: Path | None) -> int:

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import Any, Final, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from slurm_ofu.cli.admin_reconcile import window_of
 from slurm_ofu.cli.asked import Shape, output_of, shape_of
@@ -17,9 +18,10 @@ from slurm_ofu.errors import UsageError
 from slurm_ofu.protocols import UsageReader
 from slurm_ofu.reports.as_audit import as_audit
 from slurm_ofu.reports.as_audit_data import audit_as_csv, audits_as_json
+from slurm_ofu.reports.free_text import printable
 from slurm_ofu.reports.question import Question, nothing_found
 from slurm_ofu.reports.wording import percent
-from slurm_ofu.values import AUDIT_NAMES, AuditConfig, AuditName, AuditResult, Config, Selection
+from slurm_ofu.values import AUDIT_NAMES, AuditConfig, AuditName, AuditResult, Config, Selection, StoredGroup
 from slurm_ofu.wiring.auditing import NOT_FROM_SLURM, audit_results
 from slurm_ofu.wiring.reading import open_reader
 
@@ -27,6 +29,7 @@ EXIT_NOTHING: Final = 2
 EXIT_BELOW: Final = 10
 _WIDEST: Final = 100
 _ALL: Final = "all"
+_HIGHEST_RATIO: Final = 1.1  # OFU may be above 1, where the clock was above the reference clock
 #: Which figure --fail-under is about; of several audits the first of these that is among them counts.
 _JUDGED_BY: Final[tuple[tuple[AuditName, str, str], ...]] = (
     ("waste", "ofu_ratio", "the pooled OFU"),
@@ -47,7 +50,8 @@ Nobody is listed for a figure that is missing or doubtful, nor for work without 
 were not judged, and why, stands in every answer. Thresholds, least runtimes and exclusions are the
 configuration's ([audits]); the options below go before them, exclusions are added to them.
 
-Exit code 0: answered, whatever came out; 1: an option or the configuration cannot be used; 2: no run matches;
+Exit code 0: answered, whatever came out, also where --fail-under has nothing to compare, which is said on
+stderr; 1: an option or the configuration cannot be used; 2: no run matches;
 4: the accounting database is missing or cannot be used (with --from-slurm: Slurm's accounting does not
 answer); 5: this user may not read it; 10: below --fail-under.
 """
@@ -66,9 +70,26 @@ def _finite(ctx: click.Context, param: click.Parameter, value: float | None) -> 
     return value
 
 
-@click.command("audit", help=HELP)
+def _ratio(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    """Whoever means per cent would always fail."""
+    value = _finite(ctx, param, value)
+    if value is not None and value > _HIGHEST_RATIO:
+        raise click.BadParameter(f"{value:g} is no ratio: write one as in 0.5 for 50 %", ctx, param)
+    return value
+
+
+def _complete_audits(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """After the last comma."""
+    before, comma, last = incomplete.rpartition(",")
+    names = [name for name in (*AUDIT_NAMES, _ALL) if name.startswith(last)]
+    return [CompletionItem(f"{before}{comma}{name}") for name in names]
+
+
+@click.command("audit", help=HELP, short_help="Say what somebody should look at, over many runs.")
 @config_option
-@click.argument("names", metavar="NAME…|all", nargs=-1, required=True)
+@click.argument("names", metavar="NAME…|all", nargs=-1, required=True, shell_complete=_complete_audits)
 @click.option(
     *("-S", "--starttime"),
     default="now-7days",
@@ -117,7 +138,7 @@ def _finite(ctx: click.Context, param: click.Parameter, value: float | None) -> 
 @click.option(
     "--fail-under",
     type=click.FloatRange(0),
-    callback=_finite,
+    callback=_ratio,
     metavar="RATIO",
     help="Exit with 10 where the OFU of all that waste judged is below; with coverage alone: the share of the"
     " GPU time with OFU.",
@@ -158,9 +179,10 @@ def audit_command(
     question = _question(now, **{name: asked.pop(name) for name in _OF_THE_QUESTION})
     settings = load_config(config)
     settings = replace(settings, audits=_with_options(settings.audits, **asked))
+    reader = _reader(settings, from_slurm=from_slurm)
     results = audit_results(
         settings,
-        _reader(settings, from_slurm=from_slurm),
+        reader,
         audits,
         question.selection,
         now.timestamp(),
@@ -176,6 +198,8 @@ def audit_command(
         nl=False,
         color=shape.colour,
     )
+    if check and (idle := _without_effect(reader, settings.audits, question.selection)):
+        click.echo(f"ofu-admin: excluded, though no run of the window is of them: {idle}", err=True)
     return EXIT_OK if check or fail_under is None else _below(results, fail_under)
 
 
@@ -185,6 +209,7 @@ _OF_THE_QUESTION: Final = (*("starttime", "endtime", "clusters", "partitions", "
 def audits_of(names: Sequence[str], *, from_slurm: bool) -> tuple[AuditName, ...]:
     """The audits that are named, each once, in the order in which they are listed; those that Slurm's
     accounting cannot answer are said on stderr, and an error where they were named. Raises UsageError."""
+    names = [name.strip() for text in names for name in text.split(",")]
     if unknown := [name for name in names if name not in (*AUDIT_NAMES, _ALL)]:
         raise UsageError(_not_known(unknown[0]))
     everything = _ALL in names
@@ -285,9 +310,26 @@ def _text(
             colour=shape.colour,
             most=most,
             only_check=only_check,
+            short_seconds=config.findings.short_seconds,
         )
         for result in results
     )
+
+
+def _without_effect(reader: UsageReader, its: AuditConfig, selection: Selection) -> str:
+    """Which exclusions match no run: names may be misspelt."""
+    lists: tuple[tuple[StoredGroup, str, tuple[str, ...]], ...] = (
+        ("user", "users", its.exclude_users),
+        ("account", "accounts", its.exclude_accounts),
+        ("qos", "QOS", its.exclude_qos),
+        ("partition", "partitions", its.exclude_partitions),
+    )
+    said = []
+    for group, what, names in lists:
+        found = {row.group for row in reader.usage(selection, group)} if names else set()
+        if missing := [name for name in names if name not in found]:
+            said.append(f"{what} {printable(', '.join(missing))}")
+    return "; ".join(said)
 
 
 def _below(results: Sequence[AuditResult], least_ratio: float) -> int:
@@ -296,7 +338,7 @@ def _below(results: Sequence[AuditResult], least_ratio: float) -> int:
     audit, figure, what = next(one for one in _JUDGED_BY if one[0] in by_name)
     value = by_name[audit].summary.get(figure)
     if not isinstance(value, int | float):
-        click.echo(f"ofu-admin: --fail-under: {what} is not known", err=True)
+        click.echo(f"ofu-admin: --fail-under: nothing to compare: {what} is not known", err=True)
         return EXIT_OK
     if value >= least_ratio:
         return EXIT_OK

@@ -28,7 +28,7 @@ _WORDS: "dict[Outcome, str]" = {
 }
 
 
-@click.command("backfill")
+@click.command("backfill", short_help="Compute the OFU of past jobs from Prometheus.")
 @config_option
 @click.option(
     "--prometheus",

@@ -19,7 +19,7 @@ def say(line: str) -> None:
     click.echo(f"ofu-admin: {line}", err=True)
 
 
-@click.command("collect")
+@click.command("collect", short_help="Take in the records of nodes, as a service.")
 @config_option
 @click.option("--once", is_flag=True, help="Take in what is in the inbox, and end: for cron, without HTTP.")
 def collect_command(config: str | None, once: bool) -> int:
@@ -44,7 +44,7 @@ def collect_command(config: str | None, once: bool) -> int:
     return EXIT_USAGE if done.rejected or done.kept or failed else 0
 
 
-@click.command("install")
+@click.command("install", short_help="Write the collector's unit, inbox and configuration.")
 @click.option("--config", type=click.Path(path_type=Path), help="Configuration file; written if absent.")
 @click.option(
     "--systemd-dir", type=click.Path(path_type=Path), default="/etc/systemd/system", show_default=True
@@ -65,7 +65,7 @@ def install_command(config: Path | None, systemd_dir: Path, no_systemd: bool) ->
         click.echo(line)
 
 
-@click.command("new-key")
+@click.command("new-key", short_help="Make a key that signs records, or one more of them.")
 @config_option
 @click.option("--file", "path", type=click.Path(path_type=Path), help="Key file. [[collector] key_file]")
 @click.argument("name", required=False)

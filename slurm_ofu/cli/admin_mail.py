@@ -15,7 +15,7 @@ from slurm_ofu.values import Selection
 from slurm_ofu.wiring.mailing import Mail, Mailing
 
 
-@click.command("mail")
+@click.command("mail", short_help="Tell users by e-mail what audits found in their jobs.")
 @config_option
 @click.option("--send", is_flag=True, help="Send. Without it everything is shown, and nothing is sent.")
 @click.option("--admins", is_flag=True, help="The whole audits to [mail] admins, instead of to users.")
@@ -60,18 +60,24 @@ def mail_command(
         return mailing.to_admins(selection) if admins else mailing.to_users(selection, users)
 
     if not send:
-        return _shown(mails())
+        shown = mails()
+        return _shown(shown, mailing.looked_at)
     with mailing.alone():
         return _sent(mailing, mails())
 
 
-def _shown(mails: Sequence[Mail]) -> int:
+def _shown(mails: Sequence[Mail], looked_at: Sequence[str]) -> int:
     for mail in mails:
         click.echo(_line(mail))
         if mail.letter is not None:
             click.echo(f"\nSubject: {mail.letter.subject}\n\n{mail.letter.text}\n{'-' * 78}")
     due = sum(mail.letter is not None for mail in mails)
-    click.echo(f"{_count(due)} would be sent: --send sends" if due else "nothing would be sent")
+    if due:
+        click.echo(f"{_count(due)} would be sent: --send sends")
+    else:
+        for line in () if mails else looked_at:
+            click.echo(printable(line))
+        click.echo("nothing would be sent")
     return EXIT_OK
 
 

@@ -11,7 +11,7 @@ from slurm_ofu.store.recomputing import OutdatedRows
 from slurm_ofu.wiring.recomputing import open_recomputation
 
 
-@click.command("recompute")
+@click.command("recompute", short_help="Put stored figures on the reference clocks known now.")
 @config_option
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 def recompute_command(config: str | None, dry_run: bool) -> int:

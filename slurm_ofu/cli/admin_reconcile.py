@@ -17,7 +17,7 @@ _MOST_SHOWN = 20
 _NARROWEST, _WIDEST = 60, 120
 
 
-@click.command("reconcile")
+@click.command("reconcile", short_help="Compare the nodes' records with Slurm's accounting.")
 @config_option
 @click.option(
     "-S",

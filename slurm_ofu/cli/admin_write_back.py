@@ -18,7 +18,7 @@ _PAUSE_SECONDS = 5.0  # between two looks whether the rate allows more
 _MOST_SHOWN = 1000
 
 
-@click.command("write-back")
+@click.command("write-back", short_help="Write each job's OFU into Slurm's accounting.")
 @config_option
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be written, and change nothing.")
 @click.option(

@@ -21,10 +21,15 @@ from slurm_ofu.reports.question import Question
 from slurm_ofu.reports.times_shown import checked_time_format
 from slurm_ofu.slurm.times import parse_time
 from slurm_ofu.values import GroupBy, Selection
+from slurm_ofu.values.states import RUNNING
 
 _WIDTH_WITHOUT_TERMINAL = 100
 _NARROWEST = 60
+_EVERY_CLUSTER = "all"  # as sacct has it
 _LEAP_YEARS_APART = 8  # at most, as in 1896 and 1904
+#: A window that ends now reaches so far beyond: its end is a whole second, and nodes' clocks may be ahead.
+#: Else it would cut runs that ended a moment ago.
+_CLOCKS_APART_SECONDS = 5.0
 _YEARLESS: Final = re.compile(r"([0-9]{2}|[0-9](?=[./]))[./]?([0-9]{1,2})((?:\s+|[-T])[0-9]{1,2}:.*)?")
 
 
@@ -62,6 +67,14 @@ def shape_of(*, output: str | None, colour: str, header: bool) -> Shape:
     return Shape(output=output, colour=wanted, header=header, width=max(_NARROWEST, columns))
 
 
+def clusters_of(names: tuple[str, ...], *, every: bool, from_slurm: bool) -> tuple[str, ...]:
+    """Which clusters -M and -L ask for; () for all that the database knows. Raises UsageError."""
+    every = every or _EVERY_CLUSTER in names
+    if every and from_slurm:
+        raise UsageError("--from-slurm asks for clusters one by one: name them, as in -M alpha,beta")
+    return () if every else names
+
+
 def with_format(
     shape: Shape,
     question: Question,
@@ -82,7 +95,7 @@ def with_format(
     said_by = "--format"
     if fields is None and question.by == "job" and shape.output != "json":
         paged = question.jobs and shape.output is None
-        fields, said_by = None if paged else os.environ.get("OFU_FORMAT") or None, "OFU_FORMAT"
+        fields, said_by = None if paged else os.environ.get("OFU_FORMAT", "").strip() or None, "OFU_FORMAT"
     shape = replace(shape, separation=separation_of(delimiter, trailing=trailing))
     if fields is None:
         return shape
@@ -111,13 +124,21 @@ def question_of(
     states: tuple[str, ...] = (),
     sort: SortBy = "name",
     worst: int | None = None,
+    from_slurm: bool = False,
 ) -> Question:
-    """The question that these options ask. Raises UsageError."""
+    """The question that these options ask. Raises UsageError.
+
+    Slurm's accounting (``from_slurm``) has to be read for all of a window, and knows no figures so far.
+    """
     zone = LocalZone()
-    start, end = _window(starttime, endtime, unlimited=bool(jobs), now=now, zone=zone)
+    # As with sacct, a state without a window is that of this moment: a running job as it fares so far.
+    are_running = states == (RUNNING,) and starttime is endtime is None and by not in ("day", "hour")
+    unlimited = bool(jobs) or (are_running and not from_slurm)
+    start, end = _window(starttime, endtime, unlimited=unlimited, now=now, zone=zone)
+    slack = _CLOCKS_APART_SECONDS if _ends_now(start, end, now) else 0.0
     selection = Selection(
         start_epoch_s=None if start is None else start.timestamp(),
-        end_epoch_s=None if end is None else end.timestamp(),
+        end_epoch_s=None if end is None else end.timestamp() + slack,
         users=_users(users, everybody=allusers or bool(jobs)),
         partitions=partitions,
         accounts=accounts,
@@ -130,7 +151,23 @@ def question_of(
         array_tasks=tuple(dict.fromkeys(task for job in jobs for task in job.array_tasks)),
         het_components=tuple(job.het_component for job in jobs if job.het_component is not None),
     )
-    return Question(selection=selection, by=by, zone=zone, jobs=jobs, sort=sort, worst=worst)
+    return Question(
+        selection=selection,
+        by=by,
+        zone=zone,
+        jobs=jobs,
+        sort=sort,
+        worst=worst,
+        slack_seconds=slack,
+        own=not users and bool(selection.users),
+    )
+
+
+def _ends_now(start: datetime | None, end: datetime | None, now: datetime) -> bool:
+    """Whether a window, if it has any length, ends in this very second."""
+    if end is None or end.timestamp() != now.timestamp() // 1:
+        return False
+    return start is None or _is_before(start, end)
 
 
 def _window(

@@ -39,7 +39,7 @@ def _files_named() -> Iterator[None]:
         raise UsageError(f"{error.filename}: {error.strerror}{hint}") from error
 
 
-@main.command("install")
+@main.command("install", short_help="Write the hooks, the configuration, the spool and units.")
 @click.option("--config", type=click.Path(path_type=Path), help="Configuration file; written if absent.")
 @click.option(
     "--prolog-dir", type=click.Path(path_type=Path), default="/etc/slurm/prolog.d", show_default=True
@@ -87,7 +87,7 @@ def install_command(
     click.echo("then `scontrol reconfigure`, and `ofu-node check` says what is still amiss.")
 
 
-@main.command("check")
+@main.command("check", short_help="Say what can be measured on this node, and what is amiss.")
 @config_option
 @click.option("--slurm-conf", help="slurm.conf. [$SLURM_CONF, else /etc/slurm/slurm.conf]")
 @click.option("--node", help="This node's name in Slurm. [host name]")
@@ -106,7 +106,7 @@ def _show(finding: Finding) -> Finding:
     return finding
 
 
-@main.command("deliver")
+@main.command("deliver", short_help="Finish runs that nobody finished, and send what waits.")
 @config_option
 def deliver_command(config: str | None) -> int:
     """Finish runs that nobody finished (after a reboot, say) and deliver the records that wait here.

@@ -30,6 +30,8 @@ class _ExitCodes(click.Command):
         sys.exit(self._exit_code(*args, **{**extra, "standalone_mode": False}))
 
     def _exit_code(self, *args: Any, **extra: Any) -> int:
+        if sys.stdout is None:  # closed by whoever started us, as >&- does
+            sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - for as long as we live
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # a terminal may not know every character
         stdout = sys.stdout

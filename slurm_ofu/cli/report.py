@@ -1,5 +1,6 @@
 """ofu-report: Overall FLOP Utilization of Slurm jobs, users, partitions and accounts."""
 
+import re
 from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import partial
@@ -10,8 +11,9 @@ import click
 
 from slurm_ofu import __version__
 from slurm_ofu.audits.findings import findings
+from slurm_ofu.cli.abbreviations import spelled_out
 from slurm_ofu.cli.answers import answer
-from slurm_ofu.cli.asked import output_of, question_of, shape_of, with_format
+from slurm_ofu.cli.asked import clusters_of, output_of, question_of, shape_of, with_format
 from slurm_ofu.cli.job_ids import asked_jobs
 from slurm_ofu.cli.options import EXIT_NOTHING, EXIT_OK, OfuGroup, comma_lists, config_option
 from slurm_ofu.cli.report_help import HELP, eager_flag, short_help_option, show_all
@@ -27,17 +29,25 @@ from slurm_ofu.values import Config
 from slurm_ofu.wiring.reading import open_reader
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_BY = ("job", "user", "account", "partition", "qos", "node", "gpu-model", "job-name", "day", "hour")
+_JOB_ID = re.compile(r"[0-9][0-9_+,\[\]-]*")
+_BY = ("job", "user", "account", "partition", "qos", "node", "gpu-model", "job-name", "month", "day", "hour")
 
 
 class ReportGroup(OfuGroup):
     """Reports by options alone; a word without one is a command's name, or an error as it always was."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As sacct, with long options by their beginnings, too."""
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        return super().parse_args(ctx, spelled_out(args, options))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is named. Raises click.UsageError."""
         if self.get_command(ctx, args[0]) is None:
+            if _JOB_ID.fullmatch(args[0]):
+                ctx.fail(f"{args[0]} is no command; did you mean -j {args[0]}?")
             plural = "" if len(args) == 1 else "s"
             names = ", ".join(self.list_commands(ctx))
             ctx.fail(f"Got unexpected extra argument{plural} ({' '.join(args)}): the only command is {names}")
@@ -99,7 +109,7 @@ def _show_fields(ctx: click.Context, param: click.Parameter, value: bool) -> Non
     to="node_names",
     callback=node_lists,
     metavar="HOSTS",
-    help="Only jobs that had any of these nodes, as in n[1-4,7].",
+    help="Only jobs that had any of these nodes, as in n[1-4,7], with all their nodes.",
 )
 @_names(
     *("-s", "--state"),
@@ -109,7 +119,8 @@ def _show_fields(ctx: click.Context, param: click.Parameter, value: bool) -> Non
     complete=complete_states,
     help="Only jobs that ended so, by sacct's short or long names: CD, F, TO, …; R: those that run.",
 )
-@_names("-M", "--clusters", to="clusters", help="Only these clusters.")
+@_names("-M", "--clusters", to="clusters", help="Only these clusters; all: every one.")
+@click.option("-L", "--allclusters", is_flag=True, hidden=True)
 @click.option(
     "-S",
     "--starttime",
@@ -124,12 +135,13 @@ def _show_fields(ctx: click.Context, param: click.Parameter, value: bool) -> Non
     " that lies before --starttime is the next one after it.",
 )
 @click.option("-X", "--allocations", is_flag=True, hidden=True, expose_value=False)
+@click.option("-D", "--duplicates", is_flag=True, hidden=True, expose_value=False)
 @click.option(
     "--by",
     type=click.Choice(_BY),
     default="job",
     show_default=True,
-    help="One line per what; days and hours are local ones.",
+    help="One line per what; months, days and hours are local ones.",
 )
 @click.option(
     "--sort",
@@ -198,6 +210,8 @@ def report(
     noheader: bool,
     from_slurm: bool,
     html: Path | None,
+    allclusters: bool,
+    clusters: tuple[str, ...],
     **asked: Any,
 ) -> int | None:
     """See HELP."""
@@ -205,10 +219,17 @@ def report(
         no_options_of(ctx)
         return None
     output = output_of(json=json, csv=csv, parsable=parsable, parsable_trailing=parsable_trailing)
-    if html is not None and output is not None:
-        raise UsageError("--html takes no other format: leave --json, --csv, --parsable and --parsable2 out")
+    if html is not None and not (output is None and fields is None and delimiter is None):
+        raise UsageError(
+            "--html takes no other format: leave --json, --csv, -p, -P, --format and --delimiter out"
+        )
     now = datetime.now(timezone.utc)
-    question = question_of(now=now, **asked)
+    asked["clusters"] = clusters_of(clusters, every=allclusters, from_slurm=from_slurm)
+    question = question_of(now=now, from_slurm=from_slurm, **asked)
+    if html is not None:
+        if (question.by, question.sort, question.worst) != ("job", "name", None):
+            raise UsageError("--html makes pages of every kind: leave --by, --sort and --worst out")
+        return _write_pages(load_config(config), question, html, now, from_slurm=from_slurm)
     shape = shape_of(output=output, colour=colour, header=not noheader)
     shape = with_format(
         shape, question, fields=fields, delimiter=delimiter, trailing=parsable_trailing, now=now
@@ -216,9 +237,7 @@ def report(
     settings = load_config(config)
     found = partial(findings, rules=settings.findings, goals=settings.goals)
     reader = _reader(settings, from_slurm=from_slurm)
-    if html is not None:
-        return _write_pages(settings, reader, question, html, now)
-    answered = answer(reader, question, shape, now, settings.gpu_models, found)
+    answered = answer(reader, question, shape, now, settings.gpu_models, found, settings.goals)
     click.echo(answered.text, nl=False, color=shape.colour)
     return answered.code
 
@@ -235,10 +254,11 @@ def _reader(config: Config, *, from_slurm: bool) -> UsageReader:
 
 
 def _write_pages(
-    config: Config, reader: UsageReader, question: Question, directory: Path, now: datetime
+    config: Config, question: Question, directory: Path, now: datetime, *, from_slurm: bool
 ) -> int:
     from slurm_ofu.wiring.pages import write_pages  # the usual report does not pay for it
 
+    reader = _reader(config, from_slurm=from_slurm)
     done = write_pages(config, reader, question, directory, now)
     click.echo(f"{done.page_count} pages about {done.job_count} jobs: {directory / 'index.html'}", err=True)
     return EXIT_OK if done.job_count else EXIT_NOTHING

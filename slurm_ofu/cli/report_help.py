@@ -20,7 +20,7 @@ Without options: your jobs of today. Options mean what they mean to sacct.
   -s, --state STATE,…      CD, F, TO, R, …    -q, --qos NAME,…
   -N, --nodelist HOSTS     n[1-4]             --name NAME,…   -M, --clusters
   --by WHAT                job, user, account, partition, qos, node,
-                           gpu-model, job-name, day, hour  [job]
+                           gpu-model, job-name, month, day, hour  [job]
   --sort WHAT, --worst N   order of the lines, runs with most lost GPU-hours
   -o, --format FIELD,…     columns (NAME%20, +NAME); --helpformat: all there are
   -P, -p, --csv, --json    for programs       -n, --noheader  --html DIR: pages
@@ -37,7 +37,8 @@ activity times SM clock over the reference clock at which the vendor's peak hold
 
 Without options: your own jobs of today, one line each, and what they add up to (root: everybody's).
 A job counts with what lies in the window; of one that still runs that is what its nodes have told so far.
-With --jobs: a page per job, of any time (a line each where there are more than 20).
+With --jobs: a page per job, of any time (a line each where there are more than 20); a page is about the whole
+job, whatever the window.
 
 \b
 How to read it
@@ -48,6 +49,8 @@ How to read it
              the ± says nothing about the rest.
   (… +2)     the most telling reason, and how many others; see Notes.
   (so far)   it still runs.
+  (idle)     nothing ran on the GPUs; (no tensor work): busy with FP64 or
+             plain FP32, say. Programs get this as the field Kind (work_kind).
   (mixed)    several GPU models are pooled in it.
   Tensor     tensor pipe activity: what is lost by not computing.
   Clock      SM clock while computing, of the reference clock: what is lost by
@@ -72,6 +75,7 @@ Examples
   ofu-report -u wilma,fred -S 2026-11-01    the jobs of two users since then
   ofu-report -a --by user -S 1101 -E 1201   every user in November
   ofu-report -a --by day -S now-2weeks      the days of two weeks
+  ofu-report -a --by month -S 2026-01-01    the months of a year
   ofu-report -a --by account --csv          accounts, for a spreadsheet
   ofu-report -o JobID,JobName%30,OFU        these columns
   ofu-report -n -P -o JobID,OFU             for the shell, as sacct does it
@@ -84,6 +88,12 @@ Times are Slurm's (local): YYYY-MM-DD[THH:MM[:SS]], MMDD, HH:MM, today, noon,
 now-2hours, now-7days, … Machine formats give ratios from 0 to 1 and seconds
 since 1970; what was not measured is empty (null). With --format times are as
 sacct shows them.
+
+\b
+As with sacct long options may be cut short (--start), and -X, -D and -L are
+taken: they ask for what is shown anyway. Unlike sacct, --state looks at how a
+run ended (R: it goes on), whenever that was, and not at what state it was in
+during the window; and without --clusters all clusters are meant.
 
 \b
 Environment

@@ -9,6 +9,7 @@ from click.shell_completion import CompletionItem
 from slurm_ofu.cli.options import comma_lists
 from slurm_ofu.reports.printed_fields import FIELDS
 from slurm_ofu.slurm.hostlists import expand
+from slurm_ofu.values.states import UNKNOWN_STATE
 
 #: By their short names, as `sacct --state` takes both.
 STATES: Final = {
@@ -36,9 +37,13 @@ def state_lists(ctx: click.Context, param: click.Parameter, lists: tuple[str, ..
     names = comma_lists(ctx, param, lists)
     found = [STATES.get(name.upper(), name.upper()) for name in names]
     for name, state in zip(names, found, strict=True):
-        if state not in STATES.values():
+        if state not in (*STATES.values(), UNKNOWN_STATE):
             known = ", ".join(f"{short} {long}" for short, long in STATES.items())
-            raise click.BadParameter(f"{name[:40]!r} is no state; there are {known}", ctx, param)
+            raise click.BadParameter(
+                f"{name[:40]!r} is no state; there are {known}, and {UNKNOWN_STATE} (Slurm has not said yet)",
+                ctx,
+                param,
+            )
     return tuple(dict.fromkeys(found))
 
 
@@ -60,7 +65,7 @@ def node_lists(ctx: click.Context, param: click.Parameter, lists: tuple[str, ...
 
 def complete_states(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """States after the last comma, long names."""
-    return _completed(incomplete, sorted(STATES.values()))
+    return _completed(incomplete, sorted([*STATES.values(), UNKNOWN_STATE]))
 
 
 def complete_fields(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:

@@ -232,7 +232,7 @@ SECTIONS: Mapping[str, Mapping[str, Key]] = {
             for name in (
                 *("idle_ratio", "unused_ratio", "idle_tail_ratio", "slow_ratio", "memory_bound_ratio"),
                 *("memory_bound_tensor_ratio", "non_tensor_ratio", "starved_ratio", "throttled_ratio"),
-                *("goal_share_ratio", "judged_ratio"),
+                *("goal_share_ratio", "judged_ratio", "low_clock_ratio"),
             )
         },
         "idle_tail_seconds": _seconds("findings.idle_tail_seconds"),

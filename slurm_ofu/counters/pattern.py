@@ -22,6 +22,7 @@ class Segment:
     utilisation_ratio: float = 1.0
     power_watts: float = 400.0
     memory_used_bytes: int = 0
+    throttle_mask: int = 0  # NVML's clocks event reasons, bit by bit
 
     def __post_init__(self) -> None:
         for name in ("seconds", "sm_clock_mhz"):

@@ -2,11 +2,12 @@
 
 The file::
 
-    {"gpu_model": "NVIDIA H100 80GB HBM3", "gpus": 4, "cycles": false,
+    {"gpu_model": "NVIDIA H100 80GB HBM3", "gpus": 4, "cycles": false, "host": "",
      "default": [{"seconds": 1, "tensor_active_ratio": 0.5, "sm_clock_mhz": 1755}],
      "jobs": {"101": {"0": [...], "1": [...]}}}
 
-``jobs`` gives a job's GPUs (by index) time-lines of their own; ``default`` is every other GPU's.
+``jobs`` gives a job's GPUs (by index) time-lines of their own; ``default`` is every other GPU's. ``host``
+tells the GPUs of one file from those of another: their UUIDs depend on it.
 A segment has the fields of :class:`~slurm_ofu.counters.pattern.Segment`.
 """
 
@@ -39,18 +40,21 @@ class SyntheticSource:
         *,
         gpu_model: str,
         has_cycles: bool = False,
+        host: str = "",
         now_ns: Callable[[], int] = boottime_ns,
     ) -> None:
         self.has_cycles = has_cycles
         self._patterns = patterns
-        self._gpu_model = gpu_model
+        self._gpu_model, self._host = gpu_model, host
         self._now_ns = now_ns
         self._before: dict[int, tuple[int, Integrals]] = {}
 
     def devices(self) -> tuple[DeviceIdentity, ...]:
         """One device per pattern; minor numbers equal indexes."""
         return tuple(
-            DeviceIdentity(index=index, uuid=device_uuid(index), minor=index, gpu_model=self._gpu_model)
+            DeviceIdentity(
+                index=index, uuid=device_uuid(index, self._host), minor=index, gpu_model=self._gpu_model
+            )
             for index in sorted(self._patterns)
         )
 
@@ -77,7 +81,7 @@ class SyntheticSource:
             power_watts=segment.power_watts,
             energy_joules=total.energy_joules,
             memory_used_bytes=segment.memory_used_bytes,
-            throttle_mask=0,
+            throttle_mask=segment.throttle_mask,
         )
 
     def sm_clock_mhz(self, device: DeviceIdentity) -> float | None:
@@ -98,9 +102,10 @@ def _ratios(done: Integrals, seconds: float) -> dict[str, Any]:
     return {name: min(max(ratio, 0.0), 1.0) for name, ratio in ratios.items()}
 
 
-def device_uuid(index: int) -> str:
+def device_uuid(index: int, host: str = "") -> str:
     """The UUID of synthetic GPU ``index``: well-formed, and the same every time."""
-    return f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'slurm-ofu synthetic {index}')}"
+    name = " ".join(["slurm-ofu", "synthetic", *([host] if host else []), str(index)])
+    return f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, name)}"
 
 
 def open_synthetic(path: Path, job_id: int) -> SyntheticSource:
@@ -113,7 +118,10 @@ def open_synthetic(path: Path, job_id: int) -> SyntheticSource:
             for index in range(int(table.get("gpus", 1)))
         }
         return SyntheticSource(
-            patterns, gpu_model=table["gpu_model"], has_cycles=bool(table.get("cycles", False))
+            patterns,
+            gpu_model=table["gpu_model"],
+            has_cycles=bool(table.get("cycles", False)),
+            host=str(table.get("host", "")),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(f"{path}: not a synthetic source: {error!r}") from error

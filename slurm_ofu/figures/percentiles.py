@@ -30,7 +30,7 @@ def percent_band(run: UsageSums) -> int | None:
 def percentile(run: UsageSums, others: Sequence[BandCount]) -> Percentile | None:
     """The place of a run among ``others``, itself among them: GPU-hours with a lower OFU, and half of those
     with the same whole per cent. ``None``: too few, or the run is not to be compared."""
-    band = None if _is_doubtful(run) else percent_band(run)
+    band = None if "shared" in run.reasons else percent_band(run)  # others' work is in that OFU
     run_count = sum(other.run_count for other in others)
     whole = sum(other.gpu_seconds for other in others)
     if band is None or run_count < LEAST_RUNS or whole <= 0:
@@ -38,10 +38,3 @@ def percentile(run: UsageSums, others: Sequence[BandCount]) -> Percentile | None
     below = sum(other.gpu_seconds for other in others if other.band < band)
     same = sum(other.gpu_seconds for other in others if other.band == band)
     return Percentile(ratio=(below + same / 2) / whole, run_count=run_count, gpu_model=run.gpu_models[0])
-
-
-def _is_doubtful(run: UsageSums) -> bool:
-    """Whether its OFU is others' work too, or so low that it may be a code without tensor cores."""
-    if "shared" in run.reasons:
-        return True
-    return work_kind(run) == "unknown" and (run.tensor_ref_seconds or 0.0) < 0.01 * run.ofu_covered_seconds

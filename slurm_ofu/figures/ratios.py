@@ -7,6 +7,7 @@ from slurm_ofu.figures.bands import BAND_COUNT
 from slurm_ofu.figures.pooling import degrees_of_freedom, sums_of_gpu
 from slurm_ofu.figures.reasons import NOT_CHARGED, by_severity, dominating_reason
 from slurm_ofu.figures.student import t_quantile
+from slurm_ofu.figures.work import pooled_work_kind
 from slurm_ofu.values import Figures, GpuTotals, UsageSums
 
 _SECONDS_PER_HOUR = 3600.0
@@ -51,6 +52,7 @@ def figures(sums: UsageSums) -> Figures:
         unmeasured_run_count=sums.unmeasured_run_count,
         running_run_count=sums.running_run_count,
         prorated_run_count=sums.prorated_run_count,
+        work_kind=pooled_work_kind(sums),
     )
 
 

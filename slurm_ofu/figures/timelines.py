@@ -21,17 +21,23 @@ class OfuTimeline:
         return self.start_epoch_s + self.bucket_seconds * len(self.ofu_ratios)
 
 
-def pooled_timeline(timelines: Iterable[Timeline], *, bucket_count: int) -> OfuTimeline | None:
+def pooled_timeline(
+    timelines: Iterable[Timeline], *, bucket_count: int, until_epoch_s: float | None = None
+) -> OfuTimeline | None:
     """All timelines pooled into at most ``bucket_count`` equal buckets; ``None`` where there is nothing.
 
-    A source bucket that straddles an edge of the grid is shared out by time.
+    ``until_epoch_s``: when the run was over, of which no timeline may know: whole buckets of theirs that are
+    missing till then are there, unmeasured. A source bucket that straddles an edge of the grid is shared out by time.
     """
     sources = [line for line in timelines if line.buckets and line.bucket_seconds > 0]
     if not sources:
         return None
     start = min(line.start_epoch_s for line in sources)
     end = max(line.start_epoch_s + line.bucket_seconds * len(line.buckets) for line in sources)
-    count = min(bucket_count, max(len(line.buckets) for line in sources))
+    finest = min(line.bucket_seconds for line in sources)
+    if until_epoch_s is not None and until_epoch_s > end:
+        end += finest * math.floor((until_epoch_s - end) / finest)
+    count = min(bucket_count, max(round((end - start) / finest), max(len(its.buckets) for its in sources)))
     width = (end - start) / count
     tensor, covered = [0.0] * count, [0.0] * count
     for line in sources:

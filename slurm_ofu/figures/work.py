@@ -19,6 +19,7 @@ WorkKind = Literal[
 RANKED: Final = ("tensor", "idle")
 #: The part of the measured time of which it must be known whether it was busy without tensor work.
 LEAST_JUDGED_RATIO: Final = 0.5
+_ALL: Final = 1 - 1e-9  # but for the dust of adding up
 
 
 def work_kind(run: UsageSums) -> WorkKind:
@@ -33,6 +34,25 @@ def work_kind(run: UsageSums) -> WorkKind:
     if (run.non_tensor_seconds or 0.0) > busy_seconds / 2:
         return "non_tensor"
     return "tensor" if busy_seconds > 0 else "idle"
+
+
+def pooled_work_kind(sums: UsageSums) -> WorkKind | Literal["mixed"] | None:
+    """The kind of all these runs, ``None`` for none of them; "mixed" where they differ, or may."""
+    if sums.run_count <= 1:
+        return work_kind(sums) if sums.run_count else None
+    if sums.unmeasured_run_count == sums.run_count:
+        return "unmeasured"
+    if sums.non_tensor_run_count == sums.run_count:
+        return "non_tensor"
+    if sum(sums.band_run_counts) < sums.run_count:
+        return "mixed"
+    if sums.ranked_seconds <= 0:
+        return "unknown"
+    if sums.ranked_seconds < _ALL * sums.ofu_covered_seconds:
+        return "mixed"
+    if (sums.idle_seconds or 0.0) <= 0 or sums.band_run_counts[0] == 0:
+        return "tensor"
+    return "idle" if (sums.idle_seconds or 0.0) >= _ALL * sums.idle_covered_seconds else "mixed"
 
 
 def with_counts(run: UsageSums) -> UsageSums:

@@ -5,6 +5,7 @@ from datetime import tzinfo
 from typing import Final
 
 from slurm_ofu.reports.audit_entries import entry_words, summary_words
+from slurm_ofu.reports.audit_figures import counted, told_run
 from slurm_ofu.reports.free_text import printable, wrapped
 from slurm_ofu.reports.grid import painter
 from slurm_ofu.reports.question import Question, filters, window
@@ -42,6 +43,8 @@ _SECTIONS: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("coverage", "partition"): ("Partitions", ""),
     ("coverage", "node"): ("Nodes", "ofu-node check on the node says what is amiss"),
 }
+#: What is to be done is to look at pages, which say nothing of short runs.
+_ON_PAGES: Final = (("waste", "user"), ("idle", "ended"))
 #: Why runs were not judged.
 _LEFT_OUT: Final[Mapping[str, str]] = {
     "excluded": "excluded",
@@ -85,39 +88,73 @@ def as_audit(
     colour: bool,
     most: int | None,
     only_check: bool = False,
+    short_seconds: float = 0.0,
 ) -> str:
     """One audit. ``most``: how many entries of a kind are shown, None: all. ``only_check``: none is, only
-    what would be looked at."""
+    what would be looked at. ``short_seconds``: the page of a run that was shorter says no more than that."""
     paint = painter(colour=colour)
     asked = "; ".join(text for text in (filters(question), window(question)) if text)
     head = [
         *(paint(line, "bold") for line in wrapped(f"Audit {result.audit}: {TITLES[result.audit]}", width)),
         *wrapped(asked, width),
-        *wrapped(_judged(result), width),
+        *wrapped(judged_words(result, settings), width),
     ]
     overall = "" if only_check or not result.examined_count else summary_words(result, question.zone)
     parts = [[*head, *(wrapped(f"Over all: {overall}", width) if overall else [])]]
     if not only_check:
-        for title, lines in _sections(result, question.zone, width, most):
-            parts.append([paint(title, "bold"), *lines])
+        others = _others(result, settings)
+        for title, lines in _sections(result, question.zone, width, most, short_seconds):
+            of_users = others if title == "Users" else ""
+            parts.append([paint(title, "bold"), *lines, *(wrapped(of_users, width) if of_users else [])])
+        if others and not any(entry.kind == "user" for entry in result.entries):
+            parts.append(wrapped(others, width))
         if not result.entries:
             parts.append(["Nothing to report."])
     parts.append(_foot(result, settings, goals, width))
     return "\n".join("".join(f"{line}\n" for line in lines) for lines in parts)
 
 
-def _judged(result: AuditResult) -> str:
-    what = "GPU" if result.audit == "hardware" else "run"
-    text = f"{result.examined_count} {what}{'' if result.examined_count == 1 else 's'} judged"
-    left = [
+def judged_words(result: AuditResult, settings: AuditConfig) -> str:
+    """What was judged, and why what was not."""
+    left = ", ".join(
         f"{number} {_LEFT_OUT.get(why, printable(why.replace('_', ' ')))}"
         for why, number in sorted(result.left_out.items(), key=lambda pair: (-pair[1], pair[0]))
-    ]
-    return f"{text}; not judged: {', '.join(left)}" if left else f"{text}, none left out"
+    )
+    if result.audit == "hardware":
+        return _gpus_judged(result, settings) + (f"; runs not judged: {left}" if left else "")
+    text = counted(result.examined_count, "run") + " judged"
+    return f"{text}; not judged: {left}" if left else f"{text}, none left out"
+
+
+def _gpus_judged(result: AuditResult, settings: AuditConfig) -> str:
+    """A GPU that was alone in its jobs has nobody to be held against."""
+    few = result.summary.get("few_jobs_gpu_count")
+    judged = result.examined_count
+    seen = judged + (few if isinstance(few, int) else 0)
+    if seen == judged:
+        return counted(judged, "GPU") + " judged"
+    was = "none was" if judged == 0 else f"{judged} {'was' if judged == 1 else 'were'}"
+    return (
+        f"{counted(seen, 'GPU')} compared to others of the same job; {was} in enough such jobs to be judged"
+        f" ({settings.hardware_jobs})"
+    )
+
+
+def _others(result: AuditResult, settings: AuditConfig) -> str:
+    """Who lost something, and is not listed."""
+    users, lost = (result.summary.get(f"other_{name}") for name in ("user_count", "lost_gpu_hours"))
+    if result.audit != "waste" or not isinstance(users, int) or not isinstance(lost, float) or users == 0:
+        return ""
+    least = percent(settings.waste_ofu_ratio, digits=0)
+    more = "more " if any(entry.kind == "user" for entry in result.entries) else ""
+    return (
+        f"{users} {more}{'user' if users == 1 else 'users'} lost {hours(lost)} GPU-hours at an OFU of {least}"
+        " or more"
+    )
 
 
 def _sections(
-    result: AuditResult, zone: tzinfo, width: int, most: int | None
+    result: AuditResult, zone: tzinfo, width: int, most: int | None, short_seconds: float
 ) -> Iterator[tuple[str, list[str]]]:
     """The entries by kind, in the order of the sections above."""
     kinds: dict[str, list[AuditEntry]] = {}
@@ -125,6 +162,11 @@ def _sections(
         kinds.setdefault(entry.kind, []).append(entry)
     for kind in sorted(kinds, key=lambda kind: _KINDS.index(kind) if kind in _KINDS else len(_KINDS)):
         title, advice = _SECTIONS.get((result.audit, kind), (kind.replace("_", " ").capitalize(), ""))
+        shown = kinds[kind] if most is None else kinds[kind][:most]
+        if (result.audit, kind) in _ON_PAGES and not any(told_run(its, short_seconds) for its in shown):
+            advice = ""
+        elif (result.audit, kind) in _ON_PAGES and short_seconds > 0:
+            advice += f" (jobs of at least {duration(short_seconds)})"
         yield title, _lines(kinds[kind], advice, zone, width, most)
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +15,9 @@ _STAND_INS: Final = "_ ?\ufffd"  # for the separator within text
 _OF_FIGURES: Final = frozenset("0123456789+-.e")
 _UNPRINTABLE_SEPARATORS: Final = frozenset("\t\x1e\x1f")
 _FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+# Where the decimal separator is a comma, spreadsheets take the semicolon for what is between cells, and begin
+# one in the middle of ours.
+_FORMULA_BEHIND: Final = re.compile(rf";(?=\s*[{re.escape(''.join(_FORMULA_STARTS))}])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +35,9 @@ def separation_of(separator: str | None, *, trailing: bool) -> Separation:
     """The separation for what --delimiter says. Raises UsageError for what would tear figures apart."""
     if separator is None:
         return Separation(trailing=trailing)
-    if not separator or _OF_FIGURES.issuperset(separator):
+    if not separator:
+        raise UsageError("--delimiter is empty")
+    if _OF_FIGURES.issuperset(separator):
         raise UsageError(f"--delimiter {separator!r}: figures could hold it; take another")
     if not all(character.isprintable() or character in _UNPRINTABLE_SEPARATORS for character in separator):
         raise UsageError(f"--delimiter {separator!a}: only printable characters and tab")
@@ -78,9 +84,12 @@ def _lines(rows: Sequence[UsageRow], by: GroupBy, *, header: bool) -> Iterable[S
 
 
 def _csv_cell(value: Value) -> str:
-    """Text that a spreadsheet would run as a formula gets a leading apostrophe."""
+    """Text that a spreadsheet would run as a formula gets an apostrophe before it."""
     text = _plain(value)
-    return "'" + text if not _is_number(value) and text.lstrip().startswith(_FORMULA_STARTS) else text
+    if _is_number(value):
+        return text
+    text = _FORMULA_BEHIND.sub(";'", text)
+    return "'" + text if text.lstrip().startswith(_FORMULA_STARTS) else text
 
 
 def _separated_cell(value: Value, separator: str, stand_in: str) -> str:

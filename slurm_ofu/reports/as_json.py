@@ -31,7 +31,7 @@ TIMELINE_BUCKETS = 128
 _GPU_FIELDS = tuple(field.name for field in fields(GpuTotals) if field.name != "timeline")
 _NODE_FIELDS = tuple(field.name for field in fields(NodeRow) if field.name != "health")
 _HEALTH_FIELDS = tuple(field.name for field in fields(SamplerHealth))
-_NOT_OF_A_GPU = ("run_count", "gpu_count", "gpu_count_unknown_time", "reasons")
+_NOT_OF_A_GPU = ("run_count", "gpu_count", "gpu_count_unknown_time", "reasons", "work_kind")
 
 
 def as_json(
@@ -44,7 +44,7 @@ def as_json(
 ) -> str:
     """Rows and their total: ``total``, or where that is not said they pooled (``null`` where there are no
     rows); ``worst``: runs to list besides."""
-    shown = [_row(row, question.by) for row in rows]
+    shown = (_row(row, question.by) for row in rows)
     besides = {} if worst is None else {"worst": [_row(row, "job") for row in worst]}
     if total is None and rows:
         total = pool(sums_of(row) for row in rows)
@@ -62,28 +62,46 @@ def pages_as_json(
     ``timeline`` in each row. ``findings``: those of each page."""
     total = pool(sums_of(page.row) for page in pages) if pages else None
     found = findings or [()] * len(pages)
-    shown = [_page(page, its, question.zone) for page, its in zip(pages, found, strict=True)]
+    shown = (_page(page, its, question.zone) for page, its in zip(pages, found, strict=True))
     return _document(shown, total, question, generated_at, {})
 
 
 def _document(
-    shown: list[dict[str, Any]],
+    shown: Iterable[Mapping[str, Any]],
     total: UsageSums | None,
     question: Question,
     generated_at: datetime,
     besides: Mapping[str, list[dict[str, Any]]],
 ) -> str:
-    names = _names(shown) | _names(besides)
+    """Row by row, since what the text of many rows is made of takes far more memory than the text."""
+    names = _names(besides)
+    texts = []
+    for row in shown:
+        names |= _names(row)
+        texts.append(_text(row, depth=2))
     document = {
         "schema_version": SCHEMA_VERSION,
         "generated_at": generated_at.isoformat(timespec="seconds"),
         "query": _query(question),
         "units": {name: unit for name in sorted(names) if (unit := unit_of(name)) is not None},
-        "rows": shown,
+        "rows": None,
         "total": None if total is None else figure_values(figures(total)),
         **besides,
     }
-    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+    entries = (
+        f'  "{name}": {_list(texts) if name == "rows" else _text(value, depth=1)}'
+        for name, value in document.items()
+    )
+    return "{\n" + ",\n".join(entries) + "\n}\n"
+
+
+def _list(texts: Sequence[str]) -> str:
+    return "[\n    " + ",\n    ".join(texts) + "\n  ]" if texts else "[]"
+
+
+def _text(value: Any, *, depth: int) -> str:
+    """As it stands in the document: no text within holds a line end of its own."""
+    return json.dumps(value, indent=2, allow_nan=False).replace("\n", "\n" + "  " * depth)
 
 
 def _query(question: Question) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from slurm_ofu.errors import ConfigError
 from slurm_ofu.figures import figures
-from slurm_ofu.reports.audit_entries import entry_words
+from slurm_ofu.reports.audit_entries import own_words
 from slurm_ofu.reports.free_text import cell_width, printable, shortened, wrapped
 from slurm_ofu.reports.mail_advice import advice, job_of
 from slurm_ofu.reports.mail_templates import MailTemplates
@@ -54,6 +54,7 @@ class UserDigest:
     entries: Sequence[AuditEntry]  # those that are told, the most at stake first
     more_count: int = 0  # others, that will be told another time
     recoveries: Sequence[AuditEntry] = ()  # what has become better
+    short_seconds: float = 0.0  # the page of a job that was shorter does not say why it is as it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +82,13 @@ def user_letter(digest: UserDigest, templates: MailTemplates, settings: MailConf
                     "what": what,
                     "evidence": list(evidence),
                     "job": job_of(entry),
-                    "advice": advice(entry),
+                    "advice": advice(entry, digest.short_seconds),
                 }
                 for entry in digest.entries
-                for what, *evidence in [entry_words(entry, zone)]
+                for what, *evidence in [own_words(entry, zone)]
             ],
             "more_count": digest.more_count,
-            "recoveries": [entry_words(entry, zone)[0] for entry in digest.recoveries],
+            "recoveries": [own_words(entry, zone)[0] for entry in digest.recoveries],
             "since": None if digest.question.start is None else f"{digest.question.start:%Y-%m-%d}",
             "example_job": next((job_of(entry) for entry in digest.entries if entry.runs), None),
             "days_between": f"{settings.days_between:g}",
@@ -177,6 +178,7 @@ def _total(sums: UsageSums) -> dict[str, Any]:
         "coverage": percent(its.coverage_ratio, digits=0),
         "measured": its.ofu_ratio is not None,
         "in_part": in_part(its),
+        "non_tensor_count": its.non_tensor_run_count,
         "idle_gpu_hours": UNKNOWN if its.idle_gpu_hours is None else hours(its.idle_gpu_hours),
     }
 

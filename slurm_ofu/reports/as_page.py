@@ -16,7 +16,7 @@ from slurm_ofu.reports.page_run import run_facts
 from slurm_ofu.reports.page_timeline import timeline_facts
 from slurm_ofu.reports.run_words import display_job_id, sums_of
 from slurm_ofu.reports.wording import name
-from slurm_ofu.values import Finding, JobPage
+from slurm_ofu.values import Finding, Goals, JobPage
 
 #: Of a run that a node spoke of and whose nodes are not there: it was read from Slurm's accounting.
 NOT_KEPT = (
@@ -32,17 +32,19 @@ def as_page(
     width: int,
     colour: bool,
     findings: Sequence[Finding] = (),
+    goals: Goals | None = None,
     doubt: str | None = None,
     more_notes: Sequence[str] = (),
 ) -> str:
     """The page as text. It names the run by its job id, its cluster and its restart count.
 
-    ``findings``: what there is to say of it. ``doubt``: why what looks like a claim in the job's comment is
-    none.
+    ``findings``: what there is to say of it; ``goals``: what it is held against. ``doubt``: why what looks
+    like a claim in the job's comment is none.
     """
     its, parts, run = figures(sums_of(page.row)), part_figures(page), page.row.run
-    timeline = timeline_facts(page.gpus, zone, columns=min(64, text_width(width)))
-    headline = [*headline_facts(page, its), *timeline]
+    over = None if run is None else run.end_epoch_s
+    timeline = timeline_facts(page.gpus, zone, columns=min(64, text_width(width)), until_epoch_s=over)
+    headline = [*headline_facts(page, its, goals), *timeline]
     if run is not None:
         about = [*run_facts(run, its, page.gpus, zone), *claim_facts(run.claim, its, doubt=doubt)]
         headline = [*about, ("", ""), *headline]

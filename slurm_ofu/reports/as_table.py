@@ -14,17 +14,17 @@ from slurm_ofu.reports.figure_columns import (
     that_are_known,
 )
 from slurm_ofu.reports.free_text import shortened, wrapped
-from slurm_ofu.reports.grid import Column, Line, as_grid
+from slurm_ofu.reports.grid import Column, Line, as_grid, left_out
 from slurm_ofu.reports.notes import as_notes, explanations, style
 from slurm_ofu.reports.question import Question, headline
 from slurm_ofu.reports.run_words import display_job_id, shown_state, sums_of
 from slurm_ofu.reports.spans import hours_for_people
-from slurm_ofu.reports.wording import name
+from slurm_ofu.reports.wording import moment_of, name
 from slurm_ofu.values import Figures, GroupBy, RunRow, UsageRow, UsageSums
 
 _LONGEST_NAME = 20  # cells of a job's name: a long one would need more room than there is
 _TITLES: dict[GroupBy, str] = {"qos": "QOS", "gpu-model": "GPU model", "job-name": "Job name"}
-_WITHOUT_RUNS = "hours in which nothing ran are left out"
+_TIMES = ("month", "day", "hour")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def as_table(
 
     ``total``: what the rows add up to, where that is not they pooled: groups that share runs.
     """
-    kept = [row for row in rows if question.by != "hour" or row.sums.run_count > 0]
+    kept = [row for row in rows if question.by not in _TIMES or row.sums.run_count > 0]
     if not kept:
         return ""
     names = _run_names(kept) if question.by == "job" else _group_names(kept, question.by)
@@ -70,11 +70,39 @@ def as_table(
     title = "".join(line + "\n" for line in wrapped(headline(question), width))
     notes = [
         *explanations(shown if len(kept) == 1 else [*shown, whole], total=whole),
+        *_oldest_figures(kept, question),
         *(legends(columns, whole) if question.by != "job" else []),
-        *([_WITHOUT_RUNS] if len(kept) < len(rows) else []),
+        *([_without_runs(len(rows) - len(kept), question.by)] if len(kept) < len(rows) else []),
         *more_notes,
+        *_no_room(left_out(titles, lines, width)),
     ]
     return f"{title}\n{grid}{_worst(worst, width, colour)}{as_notes(notes, width=width)}"
+
+
+def _oldest_figures(rows: Sequence[UsageRow], question: Question) -> list[str]:
+    """Of the runs that go on, the one that was not heard of for longest: its node may have died."""
+    heard = [
+        (row.run.end_epoch_s, display_job_id(row.run))
+        for row in rows
+        if row.run is not None and row.run.running and row.run.end_epoch_s is not None
+    ]
+    if not heard:
+        return []
+    end, job = min(heard)
+    oldest = f"the oldest are those of job {job}, " if len(heard) > 1 else ""
+    return [f"so far: {oldest}as of {moment_of(end, question.zone)}"]
+
+
+def _no_room(titles: Sequence[str]) -> list[str]:
+    return [f"no room for {', '.join(titles)}: a wider terminal shows them, or --format"] if titles else []
+
+
+def _without_runs(count: int, by: GroupBy) -> str:
+    return (
+        f"1 {by} in which nothing ran is left out"
+        if count == 1
+        else (f"{count} {by}s in which nothing ran are left out")
+    )
 
 
 def _line(
@@ -94,10 +122,12 @@ def _worst(rows: Sequence[UsageRow], width: int, colour: bool) -> str:
         _run_name("User", lambda run: run.user, shrinks=True),
         _run_name("Partition", lambda run: run.partition, shrinks=True, give_way=3),
     )
-    titles = [*(leading.column for leading in names), *(column.column for column in WORST_FIGURES)]
+    shown = [figures(sums_of(row)) for row in rows]
+    columns = that_are_known(WORST_FIGURES, shown)
+    titles = [*(leading.column for leading in names), *(column.column for column in columns)]
     lines = [
-        _line(tuple(leading.of(row) for leading in names), figures(sums_of(row)), WORST_FIGURES)
-        for row in rows
+        _line(tuple(leading.of(row) for leading in names), its, columns)
+        for row, its in zip(rows, shown, strict=True)
     ]
     return f"\nMost lost GPU-hours\n{as_grid(titles, lines, width=width, colour=colour)}"
 

@@ -49,6 +49,22 @@ def entry_words(entry: AuditEntry, zone: tzinfo) -> tuple[str, ...]:
     return tuple(words(entry, zone))
 
 
+def own_words(entry: AuditEntry, zone: tzinfo) -> tuple[str, ...]:
+    """The same for whose it is: nobody is told who they are."""
+    what, *evidence = entry_words(entry, zone)
+    subject = printable(entry.subject)
+    theirs_and_own = [
+        (run_line(entry), run_line(entry, own=True)),
+        (f"{subject}, {name(entry.user)}, ", f"{subject}, "),
+        *([(f"{subject}: ", "")] if entry.kind == "user" else []),
+    ]
+    for theirs, own in theirs_and_own:
+        if what.startswith(theirs):
+            what = own + what[len(theirs) :]
+            break
+    return (what, *evidence)
+
+
 def summary_words(result: AuditResult, zone: tzinfo) -> str:
     """What was found over all, without what is not known."""
     told = {figure: value for figure, value in result.summary.items() if value is not None}
@@ -60,6 +76,7 @@ def summary_words(result: AuditResult, zone: tzinfo) -> str:
 
 
 _BELOW: Final = "below_minimum_count"
+_MOST_PLACES: Final = 8
 
 
 def _waste(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
@@ -70,11 +87,16 @@ def _waste(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
     yield f"{printable(entry.subject)}: {lost} GPU-hours lost, {ofu}{against}"
     place = number(entry, "gpu_hours_rank")
     of = number(entry, f"of_{entry.kind}_count")
-    most = "" if place is None else f"{_most(int(place))} GPU-hours of {counted(of, entry.kind)}; "
+    most = ""
+    if place is not None and of is not None and place <= min(_RANKED, of / 2):
+        most = f"{_most(int(place))} GPU-hours of {counted(of, entry.kind)}; "
     judged = f"{hours(number(entry, 'gpu_hours'))} GPU-hours in {runs_of(entry)} judged"
     yield f"{most}{judged}{_others(entry)}{_idle_part(entry)}"
     if entry.runs:
         yield f"worst jobs: {jobs_of(entry)}"
+
+
+_RANKED: Final = 10  # nor anybody in the second half: a rank is said of those with the most
 
 
 def _most(place: int) -> str:
@@ -116,8 +138,14 @@ def _unused_run(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
     so_far = any(run.running for run in entry.runs)
     did = "has so far not used" if so_far else "did not use"
     yield f"{run_line(entry)}: {did} {idle} of {held} GPUs{rest}, {at_stake} GPU-hours"
-    places = entry.figures.get("unused_gpus")
-    yield _held(entry) + ("" if places is None else f"; not used: {name(str(places))}")
+    yield f"{_held(entry)}{_places(entry)}"
+
+
+def _places(entry: AuditEntry) -> str:
+    """Which GPUs were not used: some of many, JSON has all."""
+    its = str(entry.figures.get("unused_gpus") or "").split(",")
+    more = f" and {len(its) - _MOST_PLACES} more" if len(its) > _MOST_PLACES else ""
+    return f"; not used: {name(', '.join(its[:_MOST_PLACES]))}{more}" if its[0] else ""
 
 
 def _unused_user(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
@@ -133,15 +161,19 @@ def _not_covered(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
     reason = str(entry.figures.get("reason"))
     share = percent(number(entry, "measured_ratio"), digits=0)
     hours_held = hours(number(entry, "gpu_hours"))
-    whose = name(entry.partition if entry.kind == "partition" else entry.subject)
+    node = str(entry.figures.get("node", entry.subject))
+    whose = name(entry.partition if entry.kind == "partition" else node)
     without = hours(entry.weight_gpu_hours)
-    yield f"{whose}: {without} of {hours_held} GPU-hours without OFU, {name(reason)}"
+    yield f"{entry.kind} {whose}: {without} of {hours_held} GPU-hours without OFU, {name(reason)}"
     jobs = f", such as {jobs_of(entry)}" if entry.runs else ""
     yield f"{share} of the {entry.kind}'s GPU time has an OFU; {runs_of(entry)}{jobs}"
-    if reason == "ok":
-        yield "measured in part: the sampler began late there, or lost readings"
+    if reason == _GAPS:
+        yield "before the sampler's first reading, after its last, or where readings were lost"
     elif reason in EXPLANATIONS:
         yield EXPLANATIONS[reason]
+
+
+_GAPS: Final = "gaps"
 
 
 def _any(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
@@ -185,7 +217,7 @@ def _held(entry: AuditEntry) -> str:
     """``8 GPUs held for 2.0 h``; of an array which jobs."""
     gpus = counted(number(entry, "gpu_count"), "GPU")
     if is_array(entry):
-        return f"{gpus} held, most of it by {jobs_of(entry)}"
+        return f"{gpus} in all, most at stake in {jobs_of(entry)}"
     seconds = number(entry, "runtime_seconds")
     return f"{gpus} held for {UNKNOWN if seconds is None else duration(seconds)}"
 

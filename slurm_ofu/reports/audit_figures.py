@@ -1,5 +1,6 @@
 """The figures of an audit's entry in words, by the units in their names."""
 
+import math
 from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from typing import Final
@@ -98,11 +99,25 @@ def measured_words(figures: Figures, ratio: str, *, gpu_model: str | None = None
     )
 
 
-def run_line(entry: AuditEntry) -> str:
-    """``job 4711, wilma (physics), gpu``; ``9 tasks of array 47, …``."""
+def run_line(entry: AuditEntry, *, own: bool = False) -> str:
+    """``job 4711, wilma (physics), partition gpu``; ``9 tasks of array 47, …``. ``own``: for whose it is."""
     run = entry.runs[0] if entry.runs else None
     account = "" if entry.account is None else f" ({printable(entry.account)})"
-    return f"{_job(entry, run)}, {name(entry.user)}{account}, {name(entry.partition)}" + _job_name(run)
+    whose = "" if own else f"{name(entry.user)}{account}, "
+    return f"{_job(entry, run)}, {whose}partition {name(entry.partition)}" + _job_name(run)
+
+
+def told_run(entry: AuditEntry, short_seconds: float) -> RunRow | None:
+    """The first of its runs that was long enough for its page to say why it is as it is."""
+    return next((run for run in entry.runs if (_seconds(run) or math.inf) >= short_seconds), None)
+
+
+def _seconds(run: RunRow) -> float | None:
+    if run.elapsed_seconds is not None and not run.running:
+        return run.elapsed_seconds
+    if run.start_epoch_s is None or run.end_epoch_s is None:
+        return None
+    return run.end_epoch_s - run.start_epoch_s
 
 
 def is_array(entry: AuditEntry) -> bool:

@@ -69,7 +69,7 @@ def drop_words(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
         else f"OFU up again since {moment_of(recovered, zone)}; down by a factor of {slower} (median run)"
         f" from {since} until then, {lost}"
     )
-    yield f"{printable(entry.subject)}, {name(entry.user)}, {name(entry.partition)}, {gpus}: {told}"
+    yield f"{printable(entry.subject)}, {name(entry.user)}, partition {name(entry.partition)}, {gpus}: {told}"
     yield f"{_side(entry, 'before')}, then {_side(entry, 'after')}{_moved(entry)}"
     if recovered is not None:
         yield f"since it is up again {_side(entry, 'recovered')}"
@@ -115,9 +115,8 @@ def suspect_words(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
 
 
 def hardware_overall(its: Figures) -> str:
-    """How much there was to compare."""
-    few, nodes = counted(known(its, "few_jobs_gpu_count"), "GPU"), counted(known(its, "node_count"), "node")
-    return f"{nodes} compared as well; {few} with too few jobs to say"
+    """How much there was to compare, besides GPUs."""
+    return f"{counted(known(its, 'node_count'), 'node')} compared as well"
 
 
 def _uuid(entry: AuditEntry) -> str:

@@ -44,6 +44,8 @@ _UNITS: Mapping[str, str] = {
     "non_tensor_run_count": "runs busy without tensor cores: in no band",
     "unmeasured_run_count": "runs without an OFU",
     "running_run_count": "runs that go on",
+    "work_kind": "what the runs did: tensor, idle, non_tensor (busy without tensor cores), unknown (one of"
+    " the two before, or both), unmeasured; mixed: not all the same, or not known to be; null: no runs",
     "prorated_run_count": "runs cut by the window where only their time says how much lies inside",
     "idle_tail_seconds": "seconds (of a run: for how long all its GPUs had been idle when it ended;"
     " of a GPU: its idle time up to the run's end, times what the run had of the GPU)",

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slurm_ofu.figures.bands import BAND_NAMES
 from slurm_ofu.reports.grid import Column
-from slurm_ofu.reports.wording import NOT_MEASURED, bands, count, hours, idle_in_part, ofu, percent
+from slurm_ofu.reports.wording import (
+    NOT_MEASURED,
+    UNKNOWN,
+    bands,
+    count,
+    hour_digits,
+    hours,
+    idle_in_part,
+    ofu,
+    percent,
+)
 from slurm_ofu.values import Figures
 
 _NOTHING_RAN = ""  # in the place of a figure, where there is nothing that it could be about
@@ -21,11 +31,31 @@ class FigureColumn:
     of: Callable[[Figures], str]
     known: Callable[[Figures], bool] = lambda _: True
     legend: str | None = None  # what has to be said about it
+    hours_of: Callable[[Figures], float | None] | None = None  # its GPU-hours, if it is about such
 
 
 def that_are_known(columns: Sequence[FigureColumn], shown: Sequence[Figures]) -> tuple[FigureColumn, ...]:
-    """The columns without those of which nothing is known."""
-    return tuple(column for column in columns if any(map(column.known, shown)))
+    """The columns without those of which nothing is known; the hours of a column with as many decimals."""
+    return tuple(_in_step(column, shown) for column in columns if any(map(column.known, shown)))
+
+
+def _in_step(column: FigureColumn, shown: Sequence[Figures]) -> FigureColumn:
+    hours_of = column.hours_of
+    if hours_of is None:
+        return column
+    digits = hour_digits(map(hours_of, shown))
+    mark = _at_least if column.column.title == "Idle" else _no_mark
+    absent = UNKNOWN if column.column.title == "GPU-h" else NOT_MEASURED
+    return replace(column, of=lambda its: mark(its) + hours(hours_of(its), absent=absent, digits=digits))
+
+
+def _at_least(its: Figures) -> str:
+    """Where more was measured than judged."""
+    return "≥" if idle_in_part(its) else ""
+
+
+def _no_mark(its: Figures) -> str:
+    return ""
 
 
 def cells(columns: Sequence[FigureColumn], its: Figures) -> tuple[str, ...]:
@@ -36,8 +66,7 @@ def cells(columns: Sequence[FigureColumn], its: Figures) -> tuple[str, ...]:
 
 
 def _idle(its: Figures) -> str:
-    """At least so much, where more was measured than judged."""
-    return ("≥" if idle_in_part(its) else "") + hours(its.idle_gpu_hours, absent=NOT_MEASURED)
+    return _at_least(its) + hours(its.idle_gpu_hours, absent=NOT_MEASURED)
 
 
 def _number(title: str, of: Callable[[Figures], str], give_way: int = 0) -> FigureColumn:
@@ -53,6 +82,7 @@ def _hours(
         of=lambda its: hours(of(its), absent=NOT_MEASURED),
         known=lambda its: of(its) is not None,
         legend=legend,
+        hours_of=of,
     )
 
 
@@ -61,6 +91,7 @@ def _idle_column(give_way: int) -> FigureColumn:
         column=Column(title="Idle", right=True, give_way=give_way),
         of=_idle,
         known=lambda its: its.idle_gpu_hours is not None,
+        hours_of=lambda its: its.idle_gpu_hours,
     )
 
 
@@ -71,7 +102,11 @@ def _lost_column(give_way: int) -> FigureColumn:
     return _hours("Lost", lambda its: its.lost_gpu_hours, give_way, legend)
 
 
-_GPU_HOURS = _number("GPU-h", lambda its: hours(its.gpu_hours))
+_GPU_HOURS = FigureColumn(
+    column=Column(title="GPU-h", right=True),
+    of=lambda its: hours(its.gpu_hours),
+    hours_of=lambda its: its.gpu_hours,
+)
 _COVERAGE = _number("Coverage", lambda its: percent(its.coverage_ratio))
 _OFU = FigureColumn(column=Column(title="OFU"), of=ofu)
 

@@ -20,7 +20,9 @@ from slurm_ofu.values import GroupBy
 
 Alignment = Literal["<", "^", ">"]
 _WIDEST: Final = 1000
-_FORM: Final = re.compile(r"(\+?)([A-Za-z]+)(?:%([-<^>]?)([0-9]{0,4}))?")
+_EVERY_FIELD: Final = "all"
+_LEFT: Final = ("JobID", "JobIDRaw")  # unless a width is said; sacct has all others to the right
+_FORM: Final = re.compile(r"(\+?)([A-Za-z]+)(?:%([-<^>]?)([0-9]*))?")
 _LONGEST_SAID: Final = 40
 
 
@@ -36,15 +38,15 @@ class FormatColumn:
 def parse_format(text: str, by: GroupBy, *, said_by: str = "--format") -> tuple[FormatColumn, ...]:
     """The columns that ``text`` asks for; with a + before any of its fields, after the default ones.
 
-    Fields are named as sacct's: case does not matter, and a beginning is enough where it is no other's.
-    ``%20`` sets a width, ``%-20`` or ``%<20`` to the left, ``%^20`` in the middle. Raises UsageError, which
-    names ``said_by``.
+    Fields are named as sacct's: case does not matter, and a beginning is enough where it is no other's; ALL
+    is every field. ``%20`` sets a width, ``%-20`` or ``%<20`` to the left, ``%^20`` in the middle. Raises
+    UsageError, which names ``said_by``.
     """
     items = [item.strip() for item in text.split(",") if item.strip()]
     if not items:
         raise UsageError(f"{said_by} names no field; ofu-report --helpformat shows them all")
     try:
-        columns = [_column(item, by) for item in items]
+        columns = [column for item in items for column in _columns(item, by)]
     except UsageError as error:
         raise UsageError(f"{said_by}: {error}") from error
     if any(item.startswith("+") for item in items):
@@ -69,8 +71,15 @@ def help_format(by: GroupBy | None = None) -> str:
 _HELP_NOTES: Final = (
     "In tables ratios are in per cent (n/a: not measured), with -p, -P and --csv from 0 to 1 (empty: not",
     "measured). Times follow SLURM_TIME_FORMAT. NAME%20 sets a width, %-20 or %<20 to the left, %^20 in the",
-    "middle, %0 as wide as needed; +NAME adds to the default fields. Too long a text is cut, and ends in +.",
+    "middle, %0 as wide as needed; +NAME adds to the default fields; ALL is every field. Too long a text is",
+    "cut, and ends in +.",
 )
+
+
+def _columns(item: str, by: GroupBy) -> list[FormatColumn]:
+    if item.removeprefix("+").lower() == _EVERY_FIELD:
+        return [_column(field.name, by) for field in fields_by(by)]
+    return [_column(item, by)]
 
 
 def _column(item: str, by: GroupBy) -> FormatColumn:
@@ -78,13 +87,14 @@ def _column(item: str, by: GroupBy) -> FormatColumn:
     if match is None:
         raise UsageError(f"{_said(item)} is no field: write NAME, NAME%20, NAME%-20 or +NAME")
     field = _field(match[2], by)
-    width = field.width if not match[4] else int(match[4])
-    if width > _WIDEST:
+    width = match[4] or str(field.width)
+    if len(width) > _LONGEST_SAID or int(width) > _WIDEST:
         raise UsageError(f"{_said(item)}: a column has at most {_WIDEST} characters")
-    return FormatColumn(field=field, width=width, alignment=_alignment(match[3], field))
+    to_the_left = field.name in _LEFT and not match[4]
+    return FormatColumn(field=field, width=int(width), alignment=_alignment(match[3], left=to_the_left))
 
 
-def _alignment(sign: str | None, field: PrintedField) -> Alignment:
+def _alignment(sign: str | None, *, left: bool) -> Alignment:
     match sign:
         case "-" | "<":
             return "<"
@@ -92,7 +102,7 @@ def _alignment(sign: str | None, field: PrintedField) -> Alignment:
             return "^"
         case ">":
             return ">"
-    return "<" if field.kind == "text" else ">"
+    return "<" if left else ">"
 
 
 def _field(name: str, by: GroupBy) -> PrintedField:
@@ -104,7 +114,8 @@ def _field(name: str, by: GroupBy) -> PrintedField:
     field = (exact or candidates)[0]
     if not fits(field, by):
         names = ", ".join(other.name for other in fields_by(by))
-        raise UsageError(f"with --by {by} there is no {field.name}; there are {names}")
+        where = "" if field.of_group is None or field.of_run else f" (--by {field.of_group} has it)"
+        raise UsageError(f"with --by {by} there is no {field.name}{where}; there are {names}")
     return field
 
 

@@ -37,9 +37,10 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """``text`` as lines of at most ``width`` cells, broken at blanks, within a word only where it must."""
+    """``text`` as lines of at most ``width`` cells, broken at blanks (but for one before a per cent sign),
+    within a word only where it must."""
     lines = [""]
-    for word in text.split():
+    for word in _words(text):
         rest = word
         if lines[-1] and cell_width(lines[-1]) + 1 + cell_width(rest) <= width:
             lines[-1] += " " + rest
@@ -54,6 +55,17 @@ def wrapped(text: str, width: int) -> list[str]:
     return lines
 
 
+def _words(text: str) -> list[str]:
+    """Between blanks; a number and its per cent sign are one."""
+    words: list[str] = []
+    for word in text.split():
+        if word.startswith("%") and words and words[-1][-1:].isdigit():
+            words[-1] += " " + word
+        else:
+            words.append(word)
+    return words
+
+
 def leading_cells(text: str, width: int) -> str:
     """As much of the beginning of printable ``text`` as ``width`` cells hold."""
     used = 0
@@ -65,6 +77,6 @@ def leading_cells(text: str, width: int) -> str:
 
 
 def _character_width(character: str) -> int:
-    if unicodedata.combining(character):
+    if unicodedata.category(character) in ("Mn", "Me"):  # combining() is 0 for some: Thai, Devanagari
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

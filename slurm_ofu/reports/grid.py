@@ -53,6 +53,12 @@ def as_grid(
     return "".join(line + "\n" for line in text)
 
 
+def left_out(columns: Sequence[Column], lines: Sequence[Line], width: int) -> list[str]:
+    """The titles of the columns for which a grid of this width has no room."""
+    kept = _that_fit(columns, lines, width)
+    return [column.title for number, column in enumerate(columns) if number not in kept]
+
+
 def painter(*, colour: bool) -> Paint:
     """What paints text in a style, or leaves it as it is."""
     return _rich_paint() if colour else _no_paint

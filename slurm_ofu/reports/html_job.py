@@ -30,7 +30,7 @@ from slurm_ofu.reports.page_run import run_facts
 from slurm_ofu.reports.page_timeline import believed_timelines
 from slurm_ofu.reports.run_words import sums_of
 from slurm_ofu.reports.wording import duration
-from slurm_ofu.values import Figures, Finding, GpuRow, JobPage
+from slurm_ofu.values import Figures, Finding, Goals, GpuRow, JobPage
 
 _BUCKETS: Final = 128
 _DAY: Final = 86400.0
@@ -49,9 +49,9 @@ def about_facts(page: JobPage, its: Figures, zone: tzinfo, *, show_users: bool) 
     return _paragraphs([*facts, *claim_facts(run.claim, its, doubt=None)])
 
 
-def headline(page: JobPage, its: Figures) -> list[Paragraph]:
-    """The figure, and how far it can be trusted."""
-    return _paragraphs(headline_facts(page, its))
+def headline(page: JobPage, its: Figures, goals: Goals | None = None) -> list[Paragraph]:
+    """The figure, what it is held against, and how far it can be trusted."""
+    return _paragraphs(headline_facts(page, its, goals))
 
 
 def details(page: JobPage, its: Figures) -> list[Paragraph]:
@@ -80,7 +80,8 @@ def page_figures(page: JobPage) -> Figures:
 
 def course_table(page: JobPage, zone: tzinfo) -> HtmlTable | None:
     """OFU over the run's life; ``None`` where no GPU kept it."""
-    line = pooled_timeline(believed_timelines(page.gpus), bucket_count=_BUCKETS)
+    over = None if page.row.run is None else page.row.run.end_epoch_s
+    line = pooled_timeline(believed_timelines(page.gpus), bucket_count=_BUCKETS, until_epoch_s=over)
     if line is None or all(ratio is None for ratio in line.ofu_ratios):
         return None
     length = line.end_epoch_s - line.start_epoch_s

@@ -26,15 +26,9 @@ from slurm_ofu.values import RunRow, UsageRow
 
 #: What left a job out of the worst list, in words; a reason that is not here stands as it is.
 LEFT_OUT: Final[Mapping[str, str]] = {
-    "excluded": "excluded by the site",
-    "opted_out": "asked not to be profiled",
-    "suspect": "the counters contradict each other",
-    "shared": "shared a GPU with other jobs",
-    "short": "too short to judge",
     "unmeasured": "not measured",
-    "low_coverage": "measured for too little of their time",
     "non_tensor": "busy without tensor cores, which is neither idle nor wasteful",
-    "unknown_work": "whether they worked without tensor cores is not known",
+    "unknown": "whether they worked without tensor cores is not known",
 }
 _FILE_NAME: Final = re.compile(r"[^A-Za-z0-9-]")
 _LONGEST_CLUSTER: Final = 40

@@ -243,7 +243,7 @@ class Site:
             "Job" if run is None else f"Job {job_title(run)}",
             template="job.html",
             about=about_facts(page, its, zone, show_users=self._facts.show_users),
-            headline=headline(page, its),
+            headline=headline(page, its, self._facts.goals),
             details=details(page, its),
             findings=said(found, page, zone),
             charts=[] if course is None else [job_chart(course)],

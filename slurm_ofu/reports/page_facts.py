@@ -1,6 +1,7 @@
 """How much a run made of its GPUs, and how far that can be trusted, in words."""
 
 from slurm_ofu.reports.facts import Fact
+from slurm_ofu.reports.page_goal import goal_facts
 from slurm_ofu.reports.page_minutes import held_facts, minute_facts
 from slurm_ofu.reports.page_percentile import percentile_facts
 from slurm_ofu.reports.page_side import side_facts
@@ -11,6 +12,7 @@ from slurm_ofu.reports.wording import (
     RUNNING,
     UNKNOWN,
     error_points,
+    hour_digits,
     hours,
     mixed,
     name,
@@ -19,15 +21,17 @@ from slurm_ofu.reports.wording import (
     percent,
     workload,
 )
-from slurm_ofu.values import Figures, JobPage
+from slurm_ofu.values import Figures, Goals, JobPage
 
 
-def headline_facts(page: JobPage, its: Figures) -> list[Fact]:
-    """The figure, its two factors, its place among others, and how far it can be trusted."""
+def headline_facts(page: JobPage, its: Figures, goals: Goals | None = None) -> list[Fact]:
+    """The figure, its two factors, its place among others and beside its goal, and how far it can be
+    trusted."""
     return [
         ("OFU", _ofu(its, running=page.row.run is not None and page.row.run.running)),
         *([("", _factors(its))] if its.ofu_ratio is not None else []),
         *percentile_facts(page.percentile),
+        *goal_facts(page, goals),
         *(
             [("Tensor", _tensor_only(its))]
             if its.ofu_ratio is None and its.tpa_mean_ratio is not None
@@ -77,10 +81,12 @@ def _tensor_only(its: Figures) -> str:
 def _coverage(its: Figures) -> str:
     if its.gpu_hours is None:
         return "unknown, since nobody knows how long the GPUs were held"
-    parts = f"{hours(its.gpu_hours_measured)} measured, {hours(its.gpu_hours_unmeasured)} not measured"
+    digits = hour_digits([its.gpu_hours])
+    measured = hours(its.gpu_hours_measured, digits=digits)
+    parts = f"{measured} measured, {hours(its.gpu_hours_unmeasured, digits=digits)} not measured"
     if its.ofu_ratio is None and its.coverage_ratio:
         parts = "measured, but not as an OFU"
-    return f"{percent(its.coverage_ratio)} of {hours(its.gpu_hours)} GPU-hours ({parts})"
+    return f"{percent(its.coverage_ratio)} of {hours(its.gpu_hours, digits=digits)} GPU-hours ({parts})"
 
 
 def _estimator(estimator: str | None) -> str:

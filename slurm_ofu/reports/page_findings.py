@@ -45,6 +45,10 @@ def told(finding: Finding, page: JobPage, zone: tzinfo) -> Told:
             return _slow(finding, page, its)
         case "throttled_thermal" | "throttled_power":
             return _throttled(finding, page, its)
+        case "low_clock":
+            return _low_clock(finding, page, its)
+        case "unexplained":
+            return _unexplained(finding, page)
         case "suspect":
             return _suspect(finding, its)
         case "short":
@@ -58,7 +62,7 @@ def told(finding: Finding, page: JobPage, zone: tzinfo) -> Told:
 def _idle(finding: Finding, page: JobPage, zone: tzinfo) -> Told:
     ratio, tail = finding.evidence.get("idle_ratio"), finding.evidence.get("idle_tail_seconds")
     worked = tail is not None and ratio is not None and ratio < 1
-    since = f", {_since(page, tail, zone)} without a break" if worked and tail is not None else ""
+    since = f", without a break {_since(page, tail, zone)}" if worked and tail is not None else ""
     said = (
         f"hardly anything ran on {_all_gpus(finding)}: idle for {percent(ratio)} of the time{_so_far(page)}"
         f"{since}{_gpu_hours(finding, 'idle_gpu_hours')}{_speaks_for(finding)}"
@@ -157,6 +161,45 @@ def _throttled(finding: Finding, page: JobPage, its: Places) -> Told:
     )
 
 
+def _low_clock(finding: Finding, page: JobPage, its: Places) -> Told:
+    shares = [finding.evidence.get(f"throttled_{by}_ratio") for by in ("power", "thermal")]
+    known = [share for share in shares if share is not None]
+    if len(known) < len(shares):
+        why = "whether the driver slowed it down is not known"
+    elif max(known) == 0:
+        why = "the driver named no reason"
+    else:
+        why = f"the driver named a reason for {percent(max(known))} of the time only"
+    clock = percent(finding.evidence.get("active_clock_ratio"))
+    which = _all_or_some(finding, its)
+    said = f"the clock of {which} while computing was {clock} of reference{_so_far(page)}; {why}"
+    return said, (
+        f"ask the operators whether a limit of clock or power is set on {its.node_text} (nvidia-smi -q -d"
+        " CLOCK,POWER)"
+    )
+
+
+def _unexplained(finding: Finding, page: JobPage) -> Told:
+    evidence = finding.evidence
+    parts = [
+        f"{what} {percent(evidence[figure])}"
+        for what, figure in (
+            ("SMs busy", "busy_sm_ratio"),
+            ("tensor pipes", "busy_tensor_ratio"),
+            ("memory", "busy_memory_ratio"),
+        )
+        if figure in evidence
+    ]
+    idle = evidence.get("idle_ratio", 0.0)
+    beside = f"; idle for {percent(idle)} of the time" if idle > 0 else ""
+    return (
+        f"below the goal for no known cause: {', '.join(parts) or 'little is known'} while at"
+        f" work{_so_far(page)}{beside}{_speaks_for(finding)}",
+        "profile the kernels of a few steps (nsys profile, ncu, torch.profiler): small or odd matrix sizes,"
+        " and time between matrix products, keep the tensor pipes waiting",
+    )
+
+
 def _busy(finding: Finding, page: JobPage) -> Told:
     evidence = finding.evidence
     sm, tensor = percent(evidence.get("busy_sm_ratio")), percent(evidence.get("busy_tensor_ratio"))
@@ -228,7 +271,8 @@ def _speaks_for(finding: Finding) -> str:
 def _since(page: JobPage, seconds: float, zone: tzinfo) -> str:
     run = page.row.run
     if run is not None and run.running and run.end_epoch_s is not None:
-        return f"since {moment_of(run.end_epoch_s - seconds, zone)}"
+        last = moment_of(run.end_epoch_s, zone)
+        return f"since {moment_of(run.end_epoch_s - seconds, zone)}, as of its last record, {last}"
     return f"for the last {duration(seconds)}"
 
 

@@ -8,6 +8,7 @@ from slurm_ofu.reports.wording import (
     SM_UNKNOWN,
     count,
     duration,
+    hour_digits,
     hours,
     no_tensor_work_at_all,
     percent,
@@ -54,7 +55,8 @@ def _idle(its: Figures) -> str:
 
 def _of(part: float, known: float) -> str:
     share = part / known if known > 0 else None
-    return f"{hours(part)} of {hours(known)} GPU-hours ({percent(share)})"
+    digits = hour_digits([part, known])
+    return f"{hours(part, digits=digits)} of {hours(known, digits=digits)} GPU-hours ({percent(share)})"
 
 
 def _tail(page: JobPage) -> str | None:
@@ -104,7 +106,9 @@ def _peak(its: Figures) -> str | None:
 
 def _throttled(its: Figures) -> str:
     power, heat = its.throttled_power_gpu_hours or 0.0, its.throttled_thermal_gpu_hours or 0.0
-    known = f"of {hours(its.throttle_known_gpu_hours)} GPU-hours"
+    digits = hour_digits([its.throttle_known_gpu_hours])
+    known = f"of {hours(its.throttle_known_gpu_hours, digits=digits)} GPU-hours"
     if power == heat == 0:
         return f"never, {known}"
-    return f"{hours(power)} GPU-hours by the power limit, {hours(heat)} by heat, {known}"
+    by_heat = f"{hours(heat, digits=digits)} by heat"
+    return f"{hours(power, digits=digits)} GPU-hours by the power limit, {by_heat}, {known}"

@@ -81,12 +81,11 @@ def _time(run: RunRow, zone: tzinfo) -> list[Fact]:
     """From when to when, and how long by Slurm's count; before that was read, by the nodes' clocks."""
     start, end = run.start_epoch_s, run.end_epoch_s
     if run.running:
-        so_far = (
-            ""
-            if start is None or end is None
-            else f"; figures of its first {duration(max(0.0, end - start))}"
-        )
-        return [("Time", f"since {moment_of(start, zone)}{so_far}")]
+        since = ("Time", f"since {moment_of(start, zone)}")
+        if start is None or end is None:
+            return [since]
+        so_far = f"figures of its first {duration(max(0.0, end - start))}"
+        return [(since[0], f"{since[1]}; {so_far}"), ("", f"as of {moment_of(end, zone)}")]
     if start is None or end is None:
         text = f"{moment_of(start, zone)} to {moment_of(end, zone)}"
     else:

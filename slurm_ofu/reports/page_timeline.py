@@ -5,16 +5,19 @@ from datetime import datetime, tzinfo
 
 from slurm_ofu.figures import OfuTimeline, pooled_timeline
 from slurm_ofu.reports.facts import Fact
-from slurm_ofu.reports.sparkline import GAP, sparkline
+from slurm_ofu.reports.sparkline import GAP, LEVELS, sparkline
 from slurm_ofu.reports.wording import duration, percent
 from slurm_ofu.values import GpuRow, Timeline
 
 _SHORT_SECONDS = 600.0  # up to here minutes alone would not tell start from end
 
 
-def timeline_facts(gpus: Sequence[GpuRow], zone: tzinfo, *, columns: int) -> list[Fact]:
-    """The sparkline over all GPUs with its scale; nothing where no GPU kept a timeline."""
-    line = pooled_timeline(believed_timelines(gpus), bucket_count=columns)
+def timeline_facts(
+    gpus: Sequence[GpuRow], zone: tzinfo, *, columns: int, until_epoch_s: float | None = None
+) -> list[Fact]:
+    """The sparkline over all GPUs with its scale; nothing where no GPU kept a timeline. ``until_epoch_s``:
+    when the run was over, however early its timelines end."""
+    line = pooled_timeline(believed_timelines(gpus), bucket_count=columns, until_epoch_s=until_epoch_s)
     if line is None:
         return []
     measured = [ratio for ratio in line.ofu_ratios if ratio is not None]
@@ -40,4 +43,8 @@ def _heights(line: OfuTimeline, top: float) -> str:
     if all(ratio is None for ratio in line.ofu_ratios):
         return "without OFU"
     gaps = f"; {GAP} not measured" if None in line.ofu_ratios else ""
-    return (f"0 % to {percent(top)}" if top > 0 else "all 0 %") + gaps
+    low, high = percent(min(ratio for ratio in line.ofu_ratios if ratio is not None)), percent(top)
+    if top <= 0:
+        return f"all 0 %{gaps}"
+    ranged = f"all {high}" if low == high else f"{low} to {high}"
+    return f"{ranged}, {LEVELS[-1]} = {high}{gaps}"

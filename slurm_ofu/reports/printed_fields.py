@@ -17,6 +17,7 @@ from slurm_ofu.reports.wording import (
     count,
     error_points,
     hours,
+    ofu,
     percent,
 )
 from slurm_ofu.values import Figures, GroupBy, RunRow, UsageRow
@@ -62,20 +63,22 @@ def machine_value(field: PrintedField, subject: Subject) -> Value:
     return safe(value)
 
 
-def shown_value(field: PrintedField, subject: Subject) -> str:
-    """The value for people: ratios in per cent; what is not known is said."""
+def shown_value(field: PrintedField, subject: Subject, digits: int | None = None) -> str:
+    """The value for people: ratios in per cent; what is not known is said. ``digits``: of hours."""
     value = machine_value(field, subject)
     if field.kind in ("text", "time", "length"):
         return UNKNOWN if value is None else str(value) if not isinstance(value, list) else _words(value)
     if value is not None and not isinstance(value, int | float):
         return str(value)
+    if field.name == "OFU":
+        return ofu(subject.its, error=False).strip()
     match field.kind:
         case "ratio":
             return percent(value, absent=UNKNOWN if field.name == "Coverage" else NOT_MEASURED)
         case "points":
-            return NOT_MEASURED if value is None else error_points(value)
+            return NOT_MEASURED if value is None else error_points(100 * value)
         case "hours":
-            return hours(value, absent=UNKNOWN if field.name == "GPUHours" else NOT_MEASURED)
+            return hours(value, absent=UNKNOWN if field.name == "GPUHours" else NOT_MEASURED, digits=digits)
     return count(value)
 
 
@@ -125,11 +128,25 @@ def _any_group(subject: Subject) -> Value:
 
 
 def _elapsed(run: RunRow) -> Value:
-    return None if run.elapsed_seconds is None else elapsed(run.elapsed_seconds)
+    seconds = _elapsed_seconds(run)
+    return None if seconds is None else elapsed(seconds)
+
+
+def _elapsed_seconds(run: RunRow) -> float | None:
+    """By Slurm; until its accounting was read, from the beginning to the end, or as far as is known."""
+    if run.elapsed_seconds is not None:
+        return run.elapsed_seconds
+    if run.start_epoch_s is None or run.end_epoch_s is None:
+        return None
+    return max(0.0, run.end_epoch_s - run.start_epoch_s)
 
 
 def _whole(seconds: float | None) -> Value:
     return None if seconds is None else int(seconds)
+
+
+def _error_ratio(its: Figures) -> float | None:
+    return None if its.ofu_error_pp is None else its.ofu_error_pp / 100
 
 
 def _stated(subject: Subject) -> Value:
@@ -142,8 +159,14 @@ _OF_SLURM: Final = (
     _run("AllocTRES", 10, lambda run: run.alloc_tres, "what Slurm allocated"),
     _run("Cluster", 10, lambda run: run.cluster, "cluster"),
     _run("Comment", 14, lambda run: run.comment, "the job's comment"),
-    _run("Elapsed", 10, _elapsed, "[D-]HH:MM:SS, suspended time left out", "length"),
-    _run("ElapsedRaw", 10, lambda run: _whole(run.elapsed_seconds), "the same in seconds", "number"),
+    _run(
+        "Elapsed",
+        10,
+        _elapsed,
+        "[D-]HH:MM:SS; suspended time is left out once Slurm's accounting was read",
+        "length",
+    ),
+    _run("ElapsedRaw", 10, lambda run: _whole(_elapsed_seconds(run)), "the same in seconds", "number"),
     _run("End", 19, lambda run: None if run.running else run.end_epoch_s, "when it ended", "time"),
     _run("ExitCode", 8, lambda run: run.exit_code, "code:signal"),
     _run("JobID", 12, display_job_id, "as Slurm shows it: 123, 123_4, 123+1"),
@@ -156,14 +179,17 @@ _OF_SLURM: Final = (
     _run("Restarts", 8, lambda run: run.restart_count, "how often it had been requeued", "number"),
     _run("SLUID", 15, lambda run: run.sluid, "Slurm's unique id of this run"),
     _run("Start", 19, lambda run: run.start_epoch_s, "when it began", "time"),
-    _run("State", 10, shown_state, "state at its end, or RUNNING"),
+    _run("State", 10, shown_state, "state at its end, RUNNING or SUSPENDED"),
     _run("Submit", 19, lambda run: run.submit_epoch_s, "when it was submitted", "time"),
     _run("Suspended", 10, lambda run: _whole(run.suspended_seconds), "seconds it was suspended", "number"),
     _either("User", 9, lambda run: run.user, "user", "user"),
 )
+#: Of the runs of a line; an OFU of 0 is either of the second and third.
+KINDS: Final = ("tensor", "idle", "non_tensor", "unknown", "unmeasured", "mixed")
 _OF_OFU: Final = (
     _figure("OFU", 8, "ratio", lambda its: its.ofu_ratio, "tensor activity × clock over reference clock"),
-    _figure("OFUError", 8, "points", lambda its: its.ofu_error_pp, "± in percentage points (95 %)"),
+    _figure("OFUError", 8, "points", _error_ratio, "± (95 %), in tables in percentage points"),
+    _figure("Kind", 10, "text", lambda its: its.work_kind, f"what the runs did: {', '.join(KINDS)}"),
     _figure("Coverage", 8, "ratio", lambda its: its.coverage_ratio, "share of GPU time that was measured"),
     _figure("Tensor", 8, "ratio", lambda its: its.tpa_mean_ratio, "tensor pipe activity (also: TPA)"),
     _figure("Clock", 8, "ratio", lambda its: its.active_clock_ratio, "SM clock over reference clock"),
@@ -195,6 +221,7 @@ _OF_OFU: Final = (
 _OF_GROUPS: Final = (
     PrintedField(name="Group", width=20, kind="text", of=_any_group, meaning="what the line is about"),
     _group("Node", 15, "node (--by node)", "node"),
+    _group("Month", 7, "month (--by month)", "month"),
     _group("Day", 10, "day (--by day)", "day"),
     _group("Hour", 22, "hour (--by hour)", "hour"),
 )

@@ -8,6 +8,7 @@ from slurm_ofu.reports.free_text import printable
 from slurm_ofu.reports.order import SortBy
 from slurm_ofu.reports.wording import moment, span
 from slurm_ofu.values import GroupBy, Selection
+from slurm_ofu.values.states import RUNNING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +16,9 @@ class Question:
     """``zone`` is the reader's: the accounting database knows only seconds since 1970.
 
     ``jobs`` is how the selection's jobs were asked for, in that order; ``worst`` how many of the runs that
-    lost most are to be listed (``None``: not said).
+    lost most are to be listed (``None``: not said). ``slack_seconds``: by so much the selection ends
+    later than the window that people are told of. ``own``: it is about the reader's own jobs since no user
+    was named.
     """
 
     selection: Selection
@@ -24,6 +27,8 @@ class Question:
     jobs: tuple[AskedJob, ...] = ()
     sort: SortBy = "name"
     worst: int | None = None
+    slack_seconds: float = 0.0
+    own: bool = False
 
     @property
     def start(self) -> datetime | None:
@@ -33,7 +38,8 @@ class Question:
     @property
     def end(self) -> datetime | None:
         """Where the window ends, not included."""
-        return _local(self.selection.end_epoch_s, self.zone)
+        end = self.selection.end_epoch_s
+        return None if end is None else _local(end - self.slack_seconds, self.zone)
 
 
 def window(question: Question) -> str:
@@ -75,7 +81,20 @@ def nothing_found(question: Question) -> str:
     later = first if question.jobs else ""
     if any(job.job_id is None for job in question.jobs):
         later += ", under such an id only once Slurm's accounting was read (till then: by its JobIDRaw)"
+    if RUNNING in question.selection.states:
+        later += "; a running job appears with its nodes' first record ([sampler] interim_seconds)"
+    if question.own:
+        later += "; -a asks for everybody's jobs, -u NAME for another's"
     return f"no jobs match{': ' + asked if asked else ''} ({window(question)}){later}"
+
+
+def states_unknown(run_count: int) -> str:
+    """What to say of runs that are in none of the states asked for because Slurm has not said theirs."""
+    runs, their, were = ("1 run", "its", "was") if run_count == 1 else (f"{run_count} runs", "their", "were")
+    return (
+        f"{runs} of unknown state {were} left out: Slurm's accounting has not said {their} end yet"
+        " (-s UNKNOWN asks for such)"
+    )
 
 
 def _local(epoch_s: float | None, zone: tzinfo) -> datetime | None:

@@ -4,15 +4,9 @@ from dataclasses import replace
 from typing import Final
 
 from slurm_ofu.values import ReconciledRun, RunRow, UsageRow, UsageSums
+from slurm_ofu.values.states import PASSING_STATES
 
-#: States that a job passes through: whatever comes after them is not known yet.
-_PASSING_STATES: Final = frozenset(
-    (
-        *("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"),
-        *("COMPLETING", "STAGE_OUT", "SPECIAL_EXIT", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD"),
-        *("UPDATE_DB", "POWER_UP_NODE", "EXPEDITING"),
-    )
-)
+_STOPPED: Final = ("SUSPENDED", "STOPPED")
 _ORDINAL_ENDINGS: Final = {1: "st", 2: "nd", 3: "rd"}
 
 
@@ -34,13 +28,15 @@ def final_state(run: RunRow) -> str | None:
 
 
 def shown_state(run: RunRow) -> str | None:
-    """The state to show: the one in which it ended, or that it runs."""
-    return "RUNNING" if run.running else final_state(run)
+    """The state to show: the one in which it ended, that it runs, or that Slurm has stopped it."""
+    if run.running:
+        return run.state if run.state in _STOPPED else "RUNNING"
+    return final_state(run)
 
 
 def is_passing(state: str) -> bool:
     """Whether a job in this state has not ended."""
-    return state in _PASSING_STATES
+    return state in PASSING_STATES
 
 
 def sums_of(row: UsageRow) -> UsageSums:

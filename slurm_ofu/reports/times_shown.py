@@ -27,7 +27,7 @@ def checked_time_format(text: str | None, *, now: datetime) -> str | None:
     if text in (None, "", "standard", "relative"):
         return text
     try:
-        if len(text or "") > _LONGEST:
+        if len(text or "") > _LONGEST or "%" not in (text or ""):
             raise ValueError
         now.strftime(_with_epoch(text or "", 0))
     except ValueError as error:

@@ -1,5 +1,6 @@
 """How figures are put into words: the only place where ratios become per cent."""
 
+from collections.abc import Iterable
 from datetime import datetime, tzinfo
 
 from slurm_ofu.figures.claims import NEARLY_ALL
@@ -71,13 +72,14 @@ def percent(ratio: float | None, *, digits: int = 1, absent: str = UNKNOWN) -> s
     return text + " %"
 
 
-def ofu(figures: Figures) -> str:
+def ofu(figures: Figures, *, error: bool = True) -> str:
     """OFU with its error bar, or why there is none; what qualifies it stands behind it."""
     if figures.ofu_ratio is None:
         return not_measured(figures.reason, more=len(other_reasons(figures)))
     marks = [mark for mark in _marks(figures) if mark is not None]
-    error = "" if figures.ofu_error_pp is None else f" ±{error_points(figures.ofu_error_pp)}"
-    return f"{percent(figures.ofu_ratio):>7}{error}" + (f" ({', '.join(marks)})" if marks else "")
+    known = error and figures.ofu_error_pp is not None
+    bar = f" ±{error_points(figures.ofu_error_pp)}" if known and figures.ofu_error_pp is not None else ""
+    return f"{percent(figures.ofu_ratio):>7}{bar}" + (f" ({', '.join(marks)})" if marks else "")
 
 
 def error_points(percentage_points: float) -> str:
@@ -153,10 +155,21 @@ def bands(figures: Figures) -> str:
     return "/".join(map(str, figures.band_run_counts))
 
 
-def hours(value: float | None, *, absent: str = UNKNOWN) -> str:
-    """GPU-hours with one decimal; more where they are few."""
+def hour_digits(values: Iterable[float | None]) -> int:
+    """How many decimals GPU-hours get that stand together: by the most of them."""
+    most = max((value for value in values if value is not None), default=0.0)
+    return 1 if most == 0 or most >= 0.95 else 3 if most >= 0.0095 else 5
+
+
+def hours(value: float | None, *, absent: str = UNKNOWN, digits: int | None = None) -> str:
+    """GPU-hours with one decimal; more where they are few. ``digits``: so many, since others stand beside."""
     if value is None:
         return absent
+    if digits is not None:
+        least = f"{10**-digits:.{digits}f}"
+        if value == 0:
+            return "0.0" if digits == 1 else "0"
+        return f"<{least}" if value < float(least) / 2 else f"{value:.{digits}f}"
     if value == 0:
         return "0.0"
     if value < 0.0005:

@@ -37,6 +37,7 @@ _UNREACHABLE = (
     "Communication connection failure",
     "connection to slurmdbd",
 )
+_UNCONFIGURED = ("Unable to process configuration file", "Could not establish a configuration source")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +99,11 @@ def failure(name: str, finished: Finished) -> AccountingError:
     )
     if is_unreachable(finished.stderr):
         return AccountingError(f"{name}: slurmdbd or its database does not answer ({ended}): {said}")
+    if any(phrase in finished.stderr for phrase in _UNCONFIGURED):
+        return AccountingError(
+            f"{name} finds no slurm.conf that it can use: name it in [accounting] slurm_conf or SLURM_CONF"
+            f" ({ended}: {said})"
+        )
     return AccountingError(f"{name} failed ({ended}): {said or 'without a word on stderr'}")
 
 

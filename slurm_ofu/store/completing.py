@@ -91,6 +91,7 @@ def running_columns(told: ToldFacts, life: Life | None) -> RunColumns:
         comment=columns.comment,
         exit_code=columns.exit_code,
         submit_epoch_s=float(life.first.submit_epoch_s),
+        suspended_seconds=float(life.suspended_seconds),
         alloc_tres=life.first.alloc_tres,
         state=life.last.state,
     )

@@ -26,6 +26,7 @@ class StoredRun:
     uid: int | None
     start_epoch_s: float | None
     end_epoch_s: float
+    goes_on: bool = False  # the final word of one of its nodes has not come: its end is later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,8 @@ def certain_run(told: Told, runs: Iterable[StoredRun]) -> StoredRun | None:
 def epilog_run(told: Told, runs: Iterable[StoredRun]) -> StoredRun | None:
     """The certain run that a record of an epilog alone belongs to.
 
-    Its restart count may be one too high (and its SLUID the next life's), so its end decides.
+    Its restart count may be one too high (and its SLUID the next life's), so its end decides; that of a run
+    that goes on is not known, and there the restart count does.
     """
     fitting = [
         run
@@ -74,9 +76,16 @@ def epilog_run(told: Told, runs: Iterable[StoredRun]) -> StoredRun | None:
         if run.restart_certain
         and run.restart_count <= told.restart_count
         and _same_user(told, run)
-        and _gap_seconds(told, run) <= EPILOG_SECONDS
+        and _gap_seconds(told, run) <= _epilog_seconds(told, run)
     ]
     return _nearest(told, fitting)
+
+
+def _epilog_seconds(told: Told, run: StoredRun) -> float:
+    is_its_end = (
+        run.goes_on and run.restart_count == told.restart_count and told.end_epoch_s >= run.end_epoch_s
+    )
+    return SAME_RUN_SECONDS if is_its_end else EPILOG_SECONDS
 
 
 def uncertain_run(told: Told, runs: Iterable[StoredRun]) -> StoredRun | None:

@@ -157,20 +157,36 @@ def _make_file(path: Path, group_id: int | None, world_readable: bool) -> None:
 
 
 def hand_over(path: Path, *, group: str | None, world_readable: bool, owner_id: int | None = None) -> None:
-    """Give an existing database and its directory the group and mode that new ones get, and an owner."""
+    """Give an existing database the group and mode that a new one gets, and an owner; its directory, too,
+    where that holds nothing else: /tmp, or a directory of a site's, stays as it is. Raises StoreError where
+    such a one would have to be its owner's, who makes files in it."""
     group_id = None if group is None else _group_id(group)
+    shared = is_shared(path)
+    if shared and owner_id is not None and path.parent.stat().st_uid != owner_id:
+        raise StoreError(
+            f"{path.parent}: holds other files too, and the database's owner must own its directory: set"
+            " [database] url to a directory of its own, or give this one to the owner yourself (chown)"
+        )
     try:
-        _hand_over(path.parent, group_id, _mode(0o755, 0o750, group_id, world_readable))
+        if not shared:
+            _hand_over(path.parent, group_id, _mode(0o755, 0o750, group_id, world_readable))
         with _itself(path) as handle:
             os.fchown(handle, -1, -1 if group_id is None else group_id)
             os.fchmod(handle, _mode(0o644, 0o640, group_id, world_readable))
         if owner_id is not None:
-            os.chown(path.parent, owner_id, -1)
+            if not shared:
+                os.chown(path.parent, owner_id, -1)
             for owned in (path, lock_path(path)):
                 with _itself(owned) as handle:
                     os.fchown(handle, owner_id, -1)
     except OSError as error:
         raise StoreError(f"{path}: cannot be given to its readers: {error.strerror}") from error
+
+
+def is_shared(path: Path) -> bool:
+    """Whether the directory of a database holds files that are not slurm-ofu's."""
+    ours = (path.name, lock_path(path).name, "inbox")
+    return any(not name.startswith(ours) for name in os.listdir(path.parent))
 
 
 def _mode(everybody: int, its_group: int, group_id: int | None, world_readable: bool) -> int:

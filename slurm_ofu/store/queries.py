@@ -28,6 +28,11 @@ LEFT JOIN gpu_timeline AS t
     ON t.run_id = g.run_id AND t.node_name = g.node_name AND t.position = g.position
 WHERE g.run_id = ? ORDER BY g.node_name, g.position
 """
+#: The runs whose claim has no peak yet that were on slices (MIG) of GPUs.
+ON_SLICES: Final = """
+SELECT DISTINCT run_id FROM run_gpu WHERE mig_profile IS NOT NULL
+AND run_id IN (SELECT run_id FROM run WHERE claim_kind IS NOT NULL AND claim_peak_tflops IS NULL)
+"""
 COUNT: Final = "SELECT COUNT(*) FROM run"
 
 
@@ -140,14 +145,15 @@ def parts_query(group: str, where: str, goal: str) -> str:
     return f"""
     {_parts({"run_id": "j.run_id"}.get(group, "NULL" if of_part else group), where, goal)}
     SELECT run_id, node_name, gpu_model, {its}, running, kind, {", ".join(SUMMED)},
-        sigma_seconds, error_degrees, has_cycles, told_until_epoch_s, {LOST} AS lost_seconds, {RANKED_SECONDS} AS ranked_seconds
+        sigma_seconds, error_degrees, has_cycles, told_until_epoch_s,
+        {LOST} AS lost_seconds, {RANKED_SECONDS} AS ranked_seconds
     FROM part WHERE {_counted(group)} ORDER BY run_id, grp
     """
 
 
 def _counted(group: str) -> str:
-    """A node without GPUs has no model, not an unknown one."""
-    return "gpu_count IS NOT 0" if group == "gpu_model" else "1"
+    """A node without GPUs has no model, not an unknown one; the time of GPUs that no record timed has one."""
+    return "(gpu_count IS NOT 0 OR allocated_seconds > 0)" if group == "gpu_model" else "1"
 
 
 def quarters_query(where: str) -> str:

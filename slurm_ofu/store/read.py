@@ -6,7 +6,7 @@ Each answer is one consistent snapshot, read quickly, since a reader holds up a 
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -16,7 +16,7 @@ from slurm_ofu.errors import StoreBusy, StoreError
 from slurm_ofu.store.bands import percentile_of
 from slurm_ofu.store.connection import connection, dicts, translated, user_version, wait_until
 from slurm_ofu.store.playback import journal_path, played_back
-from slurm_ofu.store.queries import COUNT, GPUS, NODES, gpus_query, run_ids_query
+from slurm_ofu.store.queries import COUNT, GPUS, NODES, ON_SLICES, gpus_query, run_ids_query
 from slurm_ofu.store.rows import gpu_from_row
 from slurm_ofu.store.run_rows import node_row
 from slurm_ofu.store.schema import SCHEMA_VERSION
@@ -66,8 +66,9 @@ class Reader:
         By node and by GPU model errors are those of the GPUs there: of one run they add linearly, so that
         their variances do not add up to the whole's. Bands are of a run's OFU there, over all its time.
         """
-        rows = self._answer(lambda opened: Asking(opened, self._goals).usage(selection, by))
-        return [self._with_peak(row) for row in rows]
+        return self._answer(
+            lambda opened: self._with_peaks(opened, Asking(opened, self._goals).usage(selection, by))
+        )
 
     def jobs(self, selection: Selection) -> list[UsageRow]:
         """A row per selected run, oldest first."""
@@ -108,7 +109,7 @@ class Reader:
         if row is None:
             raise StoreError(f"{self.path}: no run with run_id {run_id}")
         return JobPage(
-            row=self._with_peak(row),
+            row=self._with_peaks(opened, [row])[0],
             nodes=tuple(node_row(one) for one in dicts(opened, NODES, [run_id])),
             gpus=tuple(
                 GpuRow(node_name=one["node_name"], totals=gpu_from_row(one))
@@ -117,12 +118,18 @@ class Reader:
             percentile=percentile_of(opened, row),
         )
 
-    def _with_peak(self, row: UsageRow) -> UsageRow:
-        claim = None if row.run is None else row.run.claim
-        if row.run is None or claim is None or claim.peak_tflops is not None:
+    def _with_peaks(self, opened: sqlite3.Connection, rows: list[UsageRow]) -> list[UsageRow]:
+        if not any(_wants_peak(row) for row in rows):
+            return rows
+        on_slices = {run_id for (run_id,) in opened.execute(ON_SLICES)}
+        return [self._with_peak(row, on_slices) if _wants_peak(row) else row for row in rows]
+
+    def _with_peak(self, row: UsageRow, on_slices: Container[int]) -> UsageRow:
+        """A slice of a GPU has not the peak of its model, which is that of a GPU nobody knows."""
+        if row.run is None or row.run.claim is None:
             return row
-        held = self._held_against(claim, row.sums.gpu_models)
-        return replace(row, run=replace(row.run, claim=held))
+        models = () if row.run.run_id in on_slices else row.sums.gpu_models
+        return replace(row, run=replace(row.run, claim=self._held_against(row.run.claim, models)))
 
     def _answer(self, question: Callable[[sqlite3.Connection], _Answer]) -> _Answer:
         """Ask within one read transaction; wait for writers up to the deadline."""
@@ -173,3 +180,8 @@ class Reader:
         said = str(error)
         blocked = "readonly" in said or "unable to open" in said
         return blocked and journal_path(self.path).exists()
+
+
+def _wants_peak(row: UsageRow) -> bool:
+    claim = None if row.run is None else row.run.claim
+    return claim is not None and claim.peak_tflops is None

@@ -13,7 +13,8 @@ NodeNames = Callable[[str], tuple[str, ...]]
 # Runs that no node told of have no row in run_told.
 _RUNS_OF_JOB: Final = """
 SELECT r.run_id, r.restart_count, r.restart_certain, r.incarnation, t.sluid, t.uid,
-    t.start_epoch_s, t.end_epoch_s
+    t.start_epoch_s, t.end_epoch_s,
+    EXISTS (SELECT 1 FROM run_node AS n WHERE n.run_id = r.run_id AND n.interim = 1)
 FROM run AS r JOIN run_told AS t ON t.run_id = r.run_id WHERE r.cluster = ? AND r.job_id = ?
 """
 NEXT_INCARNATION: Final = """
@@ -67,8 +68,9 @@ def runs_of_job(opened: sqlite3.Connection, cluster: str, job_id: int) -> list[S
             uid=uid,
             start_epoch_s=start,
             end_epoch_s=end,
+            goes_on=bool(goes_on),
         )
-        for run_id, restart_count, certain, incarnation, sluid, uid, start, end in opened.execute(
+        for run_id, restart_count, certain, incarnation, sluid, uid, start, end, goes_on in opened.execute(
             _RUNS_OF_JOB, (cluster, job_id)
         ).fetchall()
     ]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from slurm_ofu.values import Selection, StoredGroup
+from slurm_ofu.values.states import PASSING_STATES, UNKNOWN_STATE
 
 #: What a group is, by the columns of run …
 GROUPS: Final[dict[StoredGroup, str]] = {
@@ -98,8 +99,14 @@ def _states(selection: Selection) -> tuple[list[str], list[str | int | float]]:
     if not selection.states:
         return [], []
     over = f"running = 0 AND substr(state, 1, instr(state || ' ', ' ') - 1) IN ({_marks(selection.states)})"
-    either = f"(running = 1 OR {over})" if RUNNING in selection.states else over
-    return [either], list(selection.states)
+    parameters: list[str | int | float] = [*selection.states]
+    either = [f"({over})"]
+    if RUNNING in selection.states:
+        either.append("running = 1")
+    if UNKNOWN_STATE in selection.states:
+        either.append(f"(running = 0 AND (state IS NULL OR state IN ({_marks(PASSING_STATES)})))")
+        parameters += PASSING_STATES
+    return [f"({' OR '.join(either)})"], parameters
 
 
 def _jobs(selection: Selection) -> tuple[list[str], list[str | int | float]]:

@@ -62,14 +62,14 @@ class WarningCalendar:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the right to send, which one process has. Raises StoreBusy at once, and NotPermitted for whoever
+        """Hold the right to send, which one process has. Raises StoreBusy at once, and NotPermitted for who
         could not note what was sent."""
         beside = self.path.with_name(self.path.name + ".mail")
         owner_id = self._owner_id()
         if not os.access(self.path, os.W_OK):
             raise NotPermitted(
-                f"{self.path}: this user may not write to it, where it is noted who was told what: send mail as"
-                " its owner, or as root"
+                f"{self.path}: this user may not write to it, where it is noted who was told what: send mail"
+                " as its owner, or as root"
             )
         try:
             with writers_lock(beside, time.monotonic()):

@@ -5,9 +5,9 @@ allocated time as theirs, covered time as theirs, and so on; within a quarter ho
 evenly in time. So the pieces between edges that follow each other add up to the whole, on the time that
 Slurm's accounting charges as on the nodes' own, and are exact where the edges are quarter hours.
 
-Allocated time that was measured goes by the measured time, and the rest by the rest: a piece is never covered
-for more than it had, also where Slurm charges less time than the nodes told of. Time that it charges beyond the
-last word of a node that died lies behind that word.
+Allocated time that was measured goes by the measured time, and the rest by the rest: a piece is never
+covered for more than it had, also where Slurm charges less time than the nodes told of. Time that it charges
+beyond the last word of a node that died lies behind that word.
 
 By covered time goes what is not kept by quarter hours but was measured (SM activity, throttling, idle minutes
 in earlier records), by allocated time the rest (energy, suspended time). The idle tail is the last of the
@@ -267,8 +267,7 @@ def _shares(part: Row, cells: Sequence[Cell], begin: float, end: float, edges: E
         return _by_time(part, begin, end, edges)
     whole = {
         span: [
-            one[profile] / totals[profile] if totals[profile] > 0 else -1.0
-            for profile in range(_ALL_COUNT)
+            one[profile] / totals[profile] if totals[profile] > 0 else -1.0 for profile in range(_ALL_COUNT)
         ]
         for span, one in amounts.items()
     }
@@ -287,7 +286,7 @@ def _shares(part: Row, cells: Sequence[Cell], begin: float, end: float, edges: E
 def _add_uncovered(
     amounts: dict[int, list[float]], part: Row, begin: float, end: float, edges: Edges
 ) -> None:
-    """To each span, what of its allocated time was not measured; and what is charged after the node's word."""
+    """What of each span's time was not measured; after a node's word, what is charged beyond."""
     allocated = fsum(its[_ALLOCATED] for its in amounts.values())
     for its in amounts.values():
         its.append(max(0.0, its[_ALLOCATED] - its[_COVERED]))

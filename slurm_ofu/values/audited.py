@@ -15,8 +15,10 @@ FindingKind = Literal[
     "memory_bound",  # memory bandwidth is what it is limited by
     "non_tensor",  # busy without tensor cores
     "starved",  # SM activity is low: input, Python or communication
+    "unexplained",  # below the goal, and none of these is why
     "throttled_power",
     "throttled_thermal",
+    "low_clock",  # computes at a low clock, and the driver does not say why
     "short",  # too short to judge
     "suspect",  # the counters contradict each other
 ]

@@ -92,12 +92,13 @@ class Figures:
     unmeasured_run_count: int
     running_run_count: int
     prorated_run_count: int
+    work_kind: str | None  # one of figures.work.WorkKind, or "mixed"; None: no runs
 
 
 #: What runs are grouped by where they are kept.
 StoredGroup = Literal["job", "user", "account", "partition", "qos", "node", "gpu-model", "job-name"]
 #: What a report is by: time is cut in the reader's time zone.
-GroupBy = Literal[StoredGroup, "day", "hour"]
+GroupBy = Literal[StoredGroup, "month", "day", "hour"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -144,6 +144,7 @@ class FindingRules:
     non_tensor_ratio: float = 0.50  # of the busy time without tensor work
     starved_ratio: float = 0.50  # SM activity below this, of GPUs that are used
     throttled_ratio: float = 0.05  # of the time slowed down
+    low_clock_ratio: float = 0.80  # clock while computing, of reference, below this
     goal_share_ratio: float = 1.0  # nothing is said of why, where OFU reaches this part of the goal
 
 

@@ -100,7 +100,9 @@ _AUDITS: Final[Mapping[AuditName, Callable[[_Asked], AuditResult]]] = {
         gpu_models=_models(its.config),
     ),
     "hardware": lambda its: hardware(its.runs, its.gpus, its.config.audits, its.config.goals),
-    "coverage": lambda its: coverage(its.runs, its.nodes, its.config.audits, its.config.goals),
+    "coverage": lambda its: coverage(
+        *(its.runs, its.nodes, its.config.audits, its.config.goals), gpus=its.gpus
+    ),
 }
 
 
@@ -242,20 +244,32 @@ def _gpus(
     """By run, as far as an audit wants them; of runs that are over only where there are several, since one
     has no siblings."""
     everybodys = not _NEED_GPUS.isdisjoint(wanted)
+    gaps, running = "coverage" in wanted, everybodys or _NEED_RUNNING_GPUS in wanted
     needed = {
         row.run.run_id
         for row in runs
-        if row.run is not None and (row.run.running or (everybodys and row.sums.gpu_count > 1))
+        if row.run is not None
+        and (
+            (running and row.run.running)
+            or (everybodys and row.sums.gpu_count > 1)
+            or (gaps and _differ(row))
+        )
     }
-    if not needed or not (everybodys or _NEED_RUNNING_GPUS in wanted):
+    if not needed:
         return {}
-    if not everybodys and not selection.states:
+    if not (everybodys or gaps) and not selection.states:
         selection = replace(selection, states=("RUNNING",))
     return {
         run_id: tuple(_slim(gpu) for gpu in its)
         for run_id, its in groupby(reader.gpus(selection), key=lambda gpu: gpu.run_id)
         if run_id in needed
     }
+
+
+def _differ(row: UsageRow) -> bool:
+    """Whether the GPUs of a run may be without OFU on different nodes, or for different reasons."""
+    several = row.sums.gpu_count > 1 and row.run is not None
+    return several and (len(row.sums.reasons) > 1 or row.run is None or row.run.node_count != 1)
 
 
 def _slim(gpu: RunGpu) -> RunGpu:

@@ -4,7 +4,7 @@ import grp
 
 from slurm_ofu.config import url_path
 from slurm_ofu.store.filesystems import closed_directory
-from slurm_ofu.store.migrate import hand_over, migrate
+from slurm_ofu.store.migrate import hand_over, is_shared, migrate
 from slurm_ofu.values import Config
 from slurm_ofu.wiring.delivering import group_exists, owner_id
 
@@ -18,7 +18,8 @@ def prepare_database(config: Config) -> str:
     migrate(path, group=group, world_readable=everybody, wait_seconds=config.delivery_wait_seconds)
     hand_over(path, group=group, world_readable=everybody, owner_id=owner_id(config))
     readers = "everybody" if everybody else f"group {group}" if group else "its owner"
-    return f"{path} {done}, readable by {readers}"
+    stays = f"; {path.parent} holds other files too, and stays as it is" if is_shared(path) else ""
+    return f"{path} {done}, readable by {readers}{stays}"
 
 
 def out_of_reach(config: Config) -> str | None:
@@ -38,5 +39,5 @@ def out_of_reach(config: Config) -> str | None:
     closed = closed_directory(path, group_id)
     if closed is None:
         return None
-    todo = "run ofu-admin init" if closed == path.parent else f"let them pass (chmod a+x {closed})"
+    todo = "run ofu-admin init" if closed == path.parent and not is_shared(path) else f"let them pass (chmod a+x {closed})"
     return f"{path}: {readers} cannot enter {closed}: {todo}, or set [database] url to another place"

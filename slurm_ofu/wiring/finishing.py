@@ -101,7 +101,9 @@ def assemble(
     held = None if prolog is None or end.uptime_ns is None else (end.uptime_ns - prolog.uptime_ns) / 1e9
     shared = _sharers(spool, tag, first.boot_id, job.gpu_positions, end.uptime_ns)
     gpus = _gpus(checkpoint, job.gpu_positions, config, held, prolog is not None, shared)
-    claim = with_peak(job.claim, (gpu.gpu_model for gpu in gpus), config.gpu_models)
+    # A slice of a GPU has not the peak of its model.
+    whole = (None if gpu.mig_profile is not None else gpu.gpu_model for gpu in gpus)
+    claim = with_peak(job.claim, whole, config.gpu_models)
     record = node_record(
         job=replace(job, claim=claim),
         node_name=node_name(first),

@@ -37,6 +37,7 @@ from slurm_ofu.values import (
     UsageRow,
     UsageSums,
 )
+from slurm_ofu.values.states import UNKNOWN_STATE
 from slurm_ofu.wiring.accounting import open_accounting
 
 _BEGINNING, _END = 0.0, 2.0**40  # of times, where a window has no limit
@@ -102,7 +103,9 @@ class SlurmReader:
         raise StoreError(f"no run {run_id} is among those that Slurm's accounting was last asked for")
 
     def _whole(self, selection: Selection) -> list[UsageRow]:
-        """The selected runs, whole."""
+        """The selected runs, whole. Slurm's accounting knows a state of each."""
+        if selection.states == (UNKNOWN_STATE,):
+            return []
         if self._answered is None or self._answered[0] != selection:
             self._answered = selection, self._asked(selection)
         return self._answered[1]

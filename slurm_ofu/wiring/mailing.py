@@ -19,7 +19,7 @@ from slurm_ofu.audits.telling import FOR_USERS, told_subject, what_to_tell
 from slurm_ofu.config import url_path
 from slurm_ofu.delivery.mailing import MailServer
 from slurm_ofu.errors import ConfigError, MailError, MailRefused, StoreError
-from slurm_ofu.reports.as_audit import as_audit
+from slurm_ofu.reports.as_audit import as_audit, judged_words
 from slurm_ofu.reports.as_mail import (
     TEMPLATE_ENDING,
     TEMPLATE_NAMES,
@@ -76,6 +76,8 @@ class Mailing:
         self._config, self._settings = config, config.mail
         self._now, self._zone = now_epoch_s, zone
         self._names = _audit_names(config)
+        #: What the audits judged of what users were last to be told of, and why not the rest.
+        self.looked_at: tuple[str, ...] = ()
         self._reply_to = (
             None
             if config.mail.reply_to is None
@@ -96,6 +98,7 @@ class Mailing:
         """A mail to each user with something new to be told, by name; ``names``: to these alone."""
         question = Question(selection=selection, by="user", zone=self._zone)
         results = audit_results(self._config, self._reader, self._names, selection, self._now)
+        self.looked_at = tuple(f"{its.audit}: {judged_words(its, self._config.audits)}" for its in results)
         entries = [entry for result in results for entry in result.entries if entry.user is not None]
         totals = {row.group: row.sums for row in self._reader.usage(selection, "user")}
         told: dict[str, list[Told]] = {}
@@ -122,13 +125,18 @@ class Mailing:
                     width=TEXT_WIDTH,
                     colour=False,
                     most=config.audits.top,
+                    short_seconds=config.findings.short_seconds,
                 )
                 for its in results
             },
             entry_count=sum(len(its.entries) for its in results),
         )
         letter = admins_letter(digest, self._templates, self._settings)
-        why = tuple(f"{its.audit}: {len(its.entries)} entries" for its in results if its.entries)
+        why = tuple(
+            f"{its.audit}: {len(its.entries)} {'entry' if len(its.entries) == 1 else 'entries'}"
+            for its in results
+            if its.entries
+        )
         return [
             Mail(
                 name=admin,
@@ -219,6 +227,7 @@ class Mailing:
             entries=its.entries,
             more_count=its.more_count,
             recoveries=its.recoveries,
+            short_seconds=self._config.findings.short_seconds,
         )
         return Mail(
             name=user,

@@ -1,5 +1,6 @@
 """``ofu-report --html``: asks for what the static pages show, and writes them."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from slurm_ofu.audits.eligible import judged, not_ranked
 from slurm_ofu.audits.findings import findings
 from slurm_ofu.errors import ConfigError, StoreBusy, StoreError, StoreMissing, UsageError
+from slurm_ofu.figures.work import RANKED, work_kind
 from slurm_ofu.gpu_models import doubts
 from slurm_ofu.protocols import UsageReader
 from slurm_ofu.reports.html_course import Course, course_of
@@ -61,7 +62,7 @@ def _facts(
     config: Config, reader: UsageReader, question: Question, jobs: Sequence[UsageRow], now: datetime
 ) -> SiteFacts:
     selection = question.selection
-    ranked = judged(jobs, config.audits, not_ranked)
+    kinds = Counter(work_kind(row.sums) for row in jobs)
     models = {name for row in jobs if row.sums.tensor_ref_seconds is not None for name in row.sums.gpu_models}
     return SiteFacts(
         title=config.pages.title or _clusters(jobs, selection),
@@ -73,10 +74,10 @@ def _facts(
         show_users=config.pages.show_users,
         goals=config.goals,
         jobs=jobs,
-        worst=ranked.runs,
+        worst=[row for row in jobs if work_kind(row.sums) in RANKED],
         worst_count=config.audits.top,
         job_pages=config.pages.job_pages,
-        left_out=ranked.left_out,
+        left_out={kind: count for kind, count in sorted(kinds.items()) if kind not in RANKED},
         groups=_groups(config, reader, selection),
         course=_course(reader, question, jobs, now),
         more_notes=tuple(doubts(models, config.gpu_models)),

@@ -87,12 +87,11 @@ class SiteDirectory:
         if not folder:
             yield self._folder
             return
-        if make:
-            with suppress(FileExistsError):
-                os.mkdir(folder, dir_fd=self._folder)
-                os.chmod(folder, _FOLDER_MODE, dir_fd=self._folder)
+        made = make and _made(folder, self._folder)
         within = os.open(folder, _AS_FOLDER | os.O_NOFOLLOW, dir_fd=self._folder)
         try:
+            if made:
+                os.fchmod(within, _FOLDER_MODE)  # whatever the umask says
             yield within
         finally:
             os.close(within)
@@ -114,8 +113,15 @@ def site_directory(path: Path) -> Iterator[SiteDirectory]:
         finally:
             os.close(folder)
     except OSError as error:
-        where = path if error.filename is None else path / os.fsdecode(error.filename)
-        raise UsageError(f"{where}: the pages cannot be written: {error.strerror}") from error
+        raise UsageError(f"{_where(path, error)}: the pages cannot be written: {error.strerror}") from error
+
+
+def _where(path: Path, error: OSError) -> Path:
+    """What went wrong there, as its reader knows it: our unfinished files mean nothing to anybody."""
+    if error.filename is None or error.filename == str(path):
+        return path
+    leaf = Path(os.fsdecode(error.filename2 or error.filename))
+    return path if _UNFINISHED.fullmatch(leaf.name) else path / leaf
 
 
 def _hold(path: Path, folder: int) -> None:
@@ -150,6 +156,15 @@ def _written_before(path: Path, folder: int) -> frozenset[str]:
 def _names(folder: int) -> list[str]:
     with os.scandir(folder) as entries:
         return [entry.name for entry in entries]
+
+
+def _made(name: str, folder: int) -> bool:
+    """Whether it is there only now."""
+    try:
+        os.mkdir(name, dir_fd=folder)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _write(folder: int, leaf: str, text: bytes) -> None:

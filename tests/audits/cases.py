@@ -140,6 +140,7 @@ CASES = (
     Case(
         words="five GPUs of one model, and three of another with a slower clock",
         page=job(*[worked()] * 5, *[worked(clock=0.6, gpu_model="NVIDIA A100-SXM4-80GB")] * 3),
+        expected=("low_clock 3/8",),
     ),
     Case(
         words="one of eight GPUs is used by others too",
@@ -160,7 +161,30 @@ CASES = (
         page=job(worked(heat=0.3), worked(clock=0.6, tensor=0.79, heat=0.8)),
         expected=("throttled_thermal 2/2",),
     ),
-    Case(words="two GPUs of different clocks", page=job(worked(), worked(clock=0.6, tensor=0.79))),
+    Case(
+        words="two GPUs of different clocks",
+        page=job(worked(), worked(clock=0.6, tensor=0.79)),
+        expected=("low_clock 1/2",),
+    ),
+    Case(
+        words="one GPU with a slow clock, and nobody says why",
+        page=job(worked(clock=0.697)),
+        expected=("low_clock 1/1",),
+    ),
+    Case(
+        words="the same, and the driver was not asked",
+        page=job(worked(clock=0.697, throttled_power_seconds=None, throttled_thermal_seconds=None)),
+        expected=("low_clock 1/1",),
+    ),
+    Case(
+        words="a slow clock, but for an error bar that is as large",
+        page=job(worked(clock=0.78, tensor=0.6, tensor_ref_error_seconds=0.05 * HOURS * HOUR)),
+    ),
+    Case(
+        words="a slow clock, and SM activity of 30 %: it waits",
+        page=job(worked(clock=0.6, sm=0.3, tensor=0.1)),
+        expected=("starved 1/1",),
+    ),
     Case(
         words="heat slowed two of eight GPUs, a little",
         page=job(*[worked()] * 6, *[worked(clock=0.85, heat=0.1)] * 2),
@@ -184,6 +208,20 @@ CASES = (
     Case(
         words="half of the time idle, busy in the other half",
         page=job(worked(idle=0.5, sm=0.8, tensor=0.4)),
+        expected=("unexplained 1/1",),
+    ),
+    Case(
+        words="busy, and far below the goal",
+        page=job(*[worked(sm=0.96, tensor=0.21, clock=1.0)] * 2),
+        expected=("unexplained 2/2",),
+    ),
+    Case(
+        words="below the goal by less than the error",
+        page=job(worked(tensor=0.4, clock=0.99, tensor_ref_error_seconds=0.01 * HOURS * HOUR)),
+    ),
+    Case(
+        words="far below the goal, and known for a third of the time only",
+        page=job(worked(sm=0.96, tensor=0.21), *[unseen()] * 2),
     ),
     Case(
         words="SM activity of 45 %, and OFU above the goal",

@@ -7,7 +7,7 @@ import pytest
 
 from slurm_ofu.audits.coverage import coverage
 from slurm_ofu.figures import pool
-from slurm_ofu.values import AuditResult, UsageRow
+from slurm_ofu.values import AuditResult, RunGpu, RunRow, UsageRow
 from tests.audits.rows import GOALS, SETTINGS, gpu, run, silent_gpu
 
 
@@ -69,7 +69,8 @@ def test_a_run_that_no_node_spoke_of() -> None:
 
 
 def test_nodes_with_little_ofu() -> None:
-    """A node is listed with its reasons where too little of its time has an OFU, and only there."""
+    """A node is listed where too little of its time has an OFU, and only there; for its worst reason where no
+    run says more."""
     nodes = [
         node(
             "n1", run(1, gpu(hours=1)), run(2, silent_gpu(hours=9)), run(3, silent_gpu(reason="not_started"))
@@ -77,10 +78,37 @@ def test_nodes_with_little_ofu() -> None:
         node("n2", run(1, gpu(hours=95)), run(2, silent_gpu(hours=5))),
     ]
     (entry,) = coverage([], nodes, SETTINGS, GOALS).entries
-    assert ("node", "n1", 19.0) == (entry.kind, entry.subject, entry.weight_gpu_hours)
-    assert ("not_started", "not_started,no_source,ok") == tuple(
-        entry.figures[name] for name in ("reason", "reasons")
-    )
+    assert ("node", "n1: not_started", 19.0) == (entry.kind, entry.subject, entry.weight_gpu_hours)
+    assert ("not_started", "n1") == (entry.figures["reason"], entry.figures["node"])
+
+
+def test_each_node_for_its_own_reason() -> None:
+    """Of a run on two nodes of which one was not measured the other has gaps; partitions and nodes add up to
+    the same for each reason, also where nobody said how long a GPU was held."""
+    half, silent = gpu(hours=10, covered_seconds=5 * 3600.0), silent_gpu(reason="not_started", hours=10)
+    two = replace(run(1, half, silent), run=replace(_of(run(1, half)), node_count=2, node_list="n[1-2]"))
+    alone = replace(run(2, half), run=replace(_of(run(2, half)), node_list="n1", node_count=1))
+    nodes = [node("n1", run(1, half), run(2, half)), node("n2", run(1, silent))]
+    for unheard in (silent, replace(silent, allocated_seconds=None)):
+        gpus = {
+            1: [
+                RunGpu(run_id=1, node_name="n1", totals=half),
+                RunGpu(run_id=1, node_name="n2", totals=unheard),
+            ]
+        }
+        result = coverage([two, alone], nodes, SETTINGS, GOALS, gpus=gpus)
+        assert [
+            ("gpu: gaps", "gaps", 10.0),
+            ("gpu: not_started", "not_started", 10.0),
+            ("n1: gaps", "gaps", 10.0),
+            ("n2: not_started", "not_started", 10.0),
+        ] == told(result)
+        assert [2, 1, 2, 1] == [entry.figures["run_count"] for entry in result.entries]
+
+
+def _of(row: UsageRow) -> RunRow:
+    assert row.run is not None
+    return row.run
 
 
 def test_tensor_activity_without_an_ofu_is_not_covered() -> None:

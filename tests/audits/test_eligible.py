@@ -85,3 +85,19 @@ def test_every_run_is_judged_or_left_out_once() -> None:
     assert {"non_tensor": 1, "unknown_work": 1, "short": 2} == {
         why: those.left_out[why] for why in ("non_tensor", "unknown_work", "short")
     }
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"state": "SUSPENDED"}, ("suspended",) * 4),
+        ({"state": "RUNNING", "suspended_seconds": 60.0}, (None, None, "suspended", None)),
+        ({"state": "RUNNING", "suspended_seconds": 0.0}, (None,) * 4),
+    ],
+)
+def test_suspended_time_is_no_waste(changes: dict[str, Any], expected: tuple[str | None, ...]) -> None:
+    """What a run that goes on was suspended for is in its idle time so far: it is ranked when it is over."""
+    row = run(1, idle_gpu(), running=True, **changes)
+    assert expected == tuple(why(row, SETTINGS) for why in (not_judged, no_ofu, not_ranked, no_idle))
+    over = replace(row, run=None if row.run is None else replace(row.run, running=False, state="COMPLETED"))
+    assert (None,) * 4 == tuple(why(over, SETTINGS) for why in (not_judged, no_ofu, not_ranked, no_idle))

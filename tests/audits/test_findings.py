@@ -80,9 +80,17 @@ def test_an_idle_run_is_idle_since_when_its_last_gpu_is() -> None:
     assert "idle_tail_seconds" not in idle.evidence
 
 
+def test_a_suspended_run_is_not_idle() -> None:
+    """Slurm has stopped it: nothing is said of GPUs that do nothing till it goes on."""
+    for gpus in ([worked(idle=0.5, tail=0.5)], [worked(idle=0.95, tail=0.9)]):
+        assert () == found(job(*gpus, running=True, state="SUSPENDED"))
+        assert 1 == len(found(job(*gpus, running=True, state="RUNNING")))
+
+
 def test_siblings_are_the_others() -> None:
     """What a GPU is held against is the median of the others, itself left out."""
-    (slow,) = found(job(*[worked(clock=clock) for clock in (0.5, 0.6, 0.7, 0.95)]))
+    slow, low = found(job(*[worked(clock=clock) for clock in (0.5, 0.6, 0.7, 0.95)]))
+    assert ("low_clock", ("n1:1", "n1:2")) == (low.kind, low.where)
     assert ("n1:0",) == slow.where
     assert pytest.approx(0.7) == slow.evidence["siblings_active_clock_ratio"]
 
@@ -114,6 +122,7 @@ RULE_CASES = [
     ("non_tensor_ratio", job(worked(tensor=0.1, non_tensor=0.6)), (0.65, 0.55), "non_tensor"),
     ("starved_ratio", job(worked(sm=0.4, tensor=0.2)), (0.35, 0.45), "starved"),
     ("throttled_ratio", job(worked(power=0.2)), (0.25, 0.15), "throttled_power"),
+    ("low_clock_ratio", job(worked(clock=0.9)), (0.88, 0.92), "low_clock"),
     ("goal_share_ratio", job(worked(sm=0.4, tensor=0.2, clock=1.0)), (0.45, 0.55), "starved"),
     ("short_seconds", job(unused(hours=0.25), hours=0.25), (900.0, 901.0), "short"),
     ("judged_ratio", job(unused(judged=0.4)), (0.45, 0.35), "idle"),
@@ -133,6 +142,19 @@ def test_thresholds_are_the_sites(rule: str, page: JobPage, values: tuple[float,
 def test_every_threshold_is_tried() -> None:
     """No key of [findings] is without effect."""
     assert set(FindingRules.__dataclass_fields__) == {rule for rule, *_ in RULE_CASES}
+
+
+def test_what_is_explained_is_not_unexplained() -> None:
+    """Only where nothing else is said of a run below its goal is it said that no cause is known; and never
+    of one that reaches the goal, that may have done other work, or that Slurm has stopped."""
+    kinds = [[finding.kind for finding in found(case.page)] for case in CASES]
+    assert [["unexplained"]] * 2 == [its for its in kinds if "unexplained" in its]
+    below = {"sm": 0.96, "tensor": 0.21}
+    assert ["unexplained"] == [finding.kind for finding in found(job(worked(**below)))]
+    assert () == found(job(worked(**below)), RULES, Goals(default_ratio=0.1))
+    unknown = worked(**below, non_tensor_seconds=None, non_tensor_covered_seconds=0.0)
+    assert () == found(job(unknown))
+    assert () == found(job(worked(**below), running=True, state="SUSPENDED"))
 
 
 def test_the_goal_is_that_of_the_partition() -> None:

@@ -126,6 +126,16 @@ def test_a_suspended_run_does_nothing_for_good_reason(state: str, listed: bool) 
     assert (listed, {} if listed else {"suspended": 1}) == (bool(result.entries), result.left_out)
 
 
+def test_suspended_time_is_no_idle_time_of_now() -> None:
+    """Of the idle stretch of a run that Slurm had suspended meanwhile as much as that is taken off."""
+    gpus = eight(4.0)
+    row = run(7, *gpus, running=True, suspended_seconds=2.0 * HOUR)
+    (entry,) = audited([row], run_gpus(row, *gpus)).entries
+    assert (7200.0, 16.0) == (entry.figures["idle_tail_seconds"], entry.weight_gpu_hours)
+    row = run(7, *gpus, running=True, suspended_seconds=3.5 * HOUR)
+    assert () == audited([row], run_gpus(row, *gpus)).entries
+
+
 def test_a_run_is_judged_whole() -> None:
     """One that worked for 23 hours and was idle for one is not listed for the hour in the window; one that
     was idle all along is, with what lies in the window at stake and the whole run's figures."""
@@ -169,6 +179,21 @@ def test_tasks_that_still_run_are_idle_for_the_least_of_their_times() -> None:
         entry.figures["idle_tail_seconds"],
         entry.weight_gpu_hours,
     )
+
+
+def test_the_last_word_is_that_of_the_node_that_spoke_first() -> None:
+    """One of two nodes fell silent: what its GPUs do now nobody knows, however fresh the other one's word."""
+    both = [
+        *(idle_gpu(position, hours=20, idle_hours=3.0) for position in range(4)),
+        *(idle_gpu(position, hours=18.5, idle_hours=1.5) for position in range(4, 8)),
+    ]
+    row = run(7, *both, running=True)
+    gpus = run_gpus(row, *both)
+    assert row.run is not None and row.run.end_epoch_s is not None
+    now, last = row.run.end_epoch_s, row.run.end_epoch_s - 1.5 * HOUR
+    (entry,) = audited([row], gpus).entries
+    assert (5400.0, last) == tuple(entry.figures[name] for name in ("idle_tail_seconds", "as_of_epoch_s"))
+    assert () == audited([row], gpus, now_epoch_s=now).entries
 
 
 def test_the_order_of_runs_does_not_matter() -> None:

@@ -67,10 +67,13 @@ def test_generic_names_have_no_stem(name: str | None) -> None:
         ((7, 8, 8, 9, 10, 11), True),
         ((7, 7, 7, 7, 7, 70), False),
         ((2, 3, 2, 3, 2, 3), False),
+        ((7, 13, 30, 65, 70, 1), False),
+        ((83921, 11290, 55012, 40388, 99120, 10001), True),
     ],
 )
 def test_bare_numbers_count_where_they_do_not_repeat(numbers: tuple[int, ...], are_counters: bool) -> None:
-    """``sft-1`` to ``sft-6`` are runs of one family; ``gpt-7`` five times and ``gpt-70`` are not."""
+    """``sft-1`` to ``sft-6`` are runs of one family; ``gpt-7`` five times and ``gpt-70`` are not, nor are
+    sizes that come once each, in no order."""
     stems = [stem for number in numbers if (stem := stem_of(f"gpt-{number}")) is not None]
     assert {"gpt"} == {stem.text for stem in stems}
     assert [f"gpt-{number}" for number in numbers] == [stem.whole for stem in stems]

@@ -67,6 +67,47 @@ def test_a_debug_flag_that_cost_two_and_a_half() -> None:
     assert isinstance(errors, float) and errors > 5.2
 
 
+def test_a_sweep_is_not_held_against_itself() -> None:
+    """Tasks of an array that run side by side differ by design: however their OFUs are ordered, none of them
+    has fallen. A chain of tasks, one after the other, is a history like any other."""
+    levels = [0.45] * 10 + [0.15] * 10
+    sweep = [
+        trained(task, ofu, array_job_id=7, array_task_id=task, **side_by_side(task))
+        for task, ofu in enumerate(levels)
+    ]
+    assert () == audit(sweep).entries
+    chain = [trained(task, ofu, array_job_id=7, array_task_id=task) for task, ofu in enumerate(levels)]
+    assert 10 == only(audit(chain)).figures["before_run_count"]
+
+
+def side_by_side(task: int, day: int = 0) -> dict[str, Any]:
+    """When a task of a sweep ran that was started on that day."""
+    start = START + day * DAY + 60 * task
+    return {"start_epoch_s": start, "end_epoch_s": start + 10 * HOUR}
+
+
+def test_runs_of_several_answers_are_several_runs() -> None:
+    """Also where each answer counts its runs from 1, and they ran side by side."""
+    rows = [trained(number, 0.4, run_id=1, **side_by_side(number)) for number in range(8)]
+    assert 8 == audit([*rows, trained(9, 0.16)]).entries[0].figures["before_run_count"]
+
+
+def test_a_sweep_is_one_submission() -> None:
+    """Six sweeps of four tasks, the last of them at less than half: a drop, of which all tasks are told."""
+    tasks = [
+        trained(
+            *(4 * day + task, (0.16 if day == 5 else 0.4) + 0.02 * task),
+            **{"array_job_id": day, "array_task_id": task, **side_by_side(task, day)},
+        )
+        for day in range(6)
+        for task in range(4)
+    ]
+    result = audit(tasks)
+    figures = only(result).figures
+    assert (24, 20, 4) == (result.examined_count, figures["before_run_count"], figures["after_run_count"])
+    assert pytest.approx(0.43) == figures["before_ofu_ratio"]
+
+
 def test_found_in_99_of_100_through_the_whole_audit() -> None:
     """Of 1,000 families of five even runs and one 2.5 times slower, at least 990 are listed."""
     chance = random.Random(12)

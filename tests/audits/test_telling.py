@@ -49,6 +49,15 @@ def test_a_run_is_told_of_once() -> None:
     assert [("unused", "ada")] == jobs(total)
 
 
+def test_what_a_user_lost_is_told_where_it_says_more() -> None:
+    """Where all of the worst jobs are told by themselves, the sum of them is the same thing twice."""
+    lost = replace(entry(1, audit="waste", kind="user"), subject="ada")
+    assert [("idle", "1")] == jobs(lost, entry(1))
+    more = replace(lost, runs=(*lost.runs, *entry(2).runs))
+    assert [("idle", "1"), ("waste", "ada")] == jobs(more, entry(1, weight=2.0))
+    assert [("waste", "ada")] == jobs(lost)
+
+
 def test_an_array_is_told_of_once() -> None:
     """Also where its worst tasks are not the same by both; but the two lives of a requeued job are two."""
     two = [replace(one, figures={"run_count": 9}) for one in (entry(1), entry(1, audit="unused", kind="run"))]

@@ -151,6 +151,19 @@ ROWS = st.lists(
 ).map(lambda runs: [run(at, *gpus, user=user) for at, (gpus, user) in enumerate(runs)])
 
 
+def test_who_is_not_listed_is_counted() -> None:
+    """Users whose OFU is not below the threshold lose as well: how many, and how much."""
+    rows = [
+        run(1, gpu(ofu=0.01), user="a"),
+        run(2, gpu(ofu=0.2), user="b"),
+        run(3, gpu(ofu=0.3), user="c"),
+        run(4, gpu(ofu=0.5), user="d"),
+    ]
+    summary = waste(rows, SETTINGS, GOALS).summary
+    assert 2 == summary["other_user_count"]
+    assert pytest.approx(7.5) == summary["other_lost_gpu_hours"]
+
+
 @pytest.mark.property
 @given(rows=ROWS, seed=st.integers())
 def test_the_order_of_runs_does_not_matter(rows: list[UsageRow], seed: int) -> None:

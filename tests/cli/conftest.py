@@ -19,7 +19,7 @@ Ask = Callable[..., Result]
 def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The local time is Berlin's, and nothing of the caller's environment shows."""
     monkeypatch.setenv("TZ", "Europe/Berlin")
-    for name in ("COLUMNS", "NO_COLOR", "OFU_CONFIG"):
+    for name in ("COLUMNS", "NO_COLOR", "OFU_CONFIG", "OFU_FORMAT", "SLURM_TIME_FORMAT"):
         monkeypatch.delenv(name, raising=False)
     time.tzset()
     yield

@@ -37,6 +37,13 @@ def configured(folder: Path, settings: str) -> str:
     return str(config)
 
 
+def test_help_says_what_each_command_does() -> None:
+    """In whole sentences, however many columns there are."""
+    listed = admin("-h").stdout.partition("Commands:\n")[2].splitlines()
+    assert len(main.commands) == len(listed)
+    assert all(line.endswith(".") and not line.endswith("...") for line in listed)
+
+
 @pytest.mark.parametrize("option", ["-V", "--version"])
 def test_version(option: str) -> None:
     """Both spellings say the version."""

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click import Context
 from click.testing import CliRunner, Result
 
 from slurm_ofu.cli.admin import main
-from slurm_ofu.values import GpuTotals, NodeRecord
+from slurm_ofu.cli.admin_audit import audit_command
+from slurm_ofu.values import AUDIT_NAMES, GpuTotals, NodeRecord
 from tests.audits.rows import START, fp64_gpu, gpu, idle_gpu, silent_gpu
 from tests.cli.conftest import configuration
 from tests.store.databases import make_store
@@ -121,7 +123,7 @@ def test_what_is_idle_now(tmp_path: Path, minutes_ago: int, expected: str) -> No
     done = CliRunner().invoke(main, ["audit", "idle", "--config", str(config)], prog_name="ofu-admin")
     assert 0 == done.exit_code
     assert expected in done.stdout
-    listed = "job 9, gus (physics), gpu: all 8 GPUs idle for 1.0 h, 8.0 GPU-hours" in done.stdout
+    listed = "job 9, gus (physics), partition gpu: all 8 GPUs idle for 1.0 h, 8.0 GPU-hours" in done.stdout
     assert (expected == "Running now") == listed
 
 
@@ -184,6 +186,25 @@ def test_a_check_says_what_would_be_looked_at(audit: Audit) -> None:
     assert 0.1 == document["thresholds"]["waste_ofu_ratio"]
 
 
+def test_a_check_names_exclusions_without_effect(audit: Audit) -> None:
+    """One of whose user, account, QOS or partition no run of the window is may be misspelt."""
+    done = audit("waste", "--check", "--exclude-user", "bob,bbo", "--exclude-partition", "lnog")
+    assert 0 == done.exit_code
+    assert "excluded, though no run of the window is of them: users bbo; partitions lnog\n" in done.stderr
+    assert "" == audit("waste", "--exclude-user", "bbo").stderr
+
+
+def test_audits_are_completed() -> None:
+    """The shell offers the names, also after a comma."""
+    (names,) = [param for param in audit_command.params if param.name == "names"]
+    context = Context(audit_command)
+    assert ["waste"] == [item.value for item in names.shell_complete(context, "w")]
+    assert ["waste,claims", "waste,coverage"] == [
+        item.value for item in names.shell_complete(context, "waste,c")
+    ]
+    assert [*AUDIT_NAMES, "all"] == [item.value for item in names.shell_complete(context, "")]
+
+
 def test_json_says_units_window_and_thresholds(audit: Audit) -> None:
     """A program gets the schema's version, the window, a unit for every figure that is a number, and all
     entries with their runs."""
@@ -224,9 +245,17 @@ def test_no_control_character_reaches_a_terminal(audit: Audit) -> None:
         (("all", "--fail-under", "0.09"), 10, "the pooled OFU, 8.5 %"),
         (("coverage", "--fail-under", "0.95"), 10, "the share of the GPU time with OFU"),
         (("coverage", "--fail-under", "0.8"), 0, ""),
-        (("waste", "-u", "alice", "--fail-under", "0.5"), 0, "--fail-under: the pooled OFU is not known"),
+        (
+            ("waste", "-u", "alice", "--fail-under", "0.5"),
+            0,
+            "nothing to compare: the pooled OFU is not known",
+        ),
         (("idle", "--fail-under", "0.5"), 1, "--fail-under judges waste"),
         (("waste", "--fail-under", "nan"), 1, "no number to compare with"),
+        (("waste", "--fail-under", "40"), 1, "40 is no ratio: write one as in 0.5 for 50 %"),
+        (("waste", "--fail-under", "1.1"), 10, "is below 110.0 %"),
+        (("waste,idle", "-u", "alice"), 0, ""),
+        (("waste,", "idle"), 1, "there is no audit ''"),
         (("waste", "--minimum-gpu-hours", "-1"), 1, "--minimum-gpu-hours"),
         (("waste", "--top", "-1"), 1, "--top"),
         ((), 1, "Missing argument"),

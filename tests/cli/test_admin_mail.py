@@ -77,7 +77,15 @@ def test_to_whom_it_is_restricted(config: Path) -> None:
     assert "carol: nothing to tell" in done.stdout
     assert "ada" not in done.stdout
     outside = CliRunner().invoke(main, ["mail", "--config", str(config)])
-    assert (0, "nothing would be sent\n") == (outside.exit_code, outside.stdout)
+    said = "idle: 0 runs judged, none left out\nnothing would be sent\n"
+    assert (0, said) == (outside.exit_code, outside.stdout)
+
+
+def test_nothing_to_send_says_why(config: Path) -> None:
+    """What was judged, and why the rest was not."""
+    write(config, more="[audits]\nminimum_seconds = 1e8")
+    done = mail(config)
+    assert "idle: 0 runs judged; not judged: 2 too short\nnothing would be sent\n" == done.stdout
 
 
 def test_a_refused_mail_is_exit_code_1(config: Path) -> None:
@@ -150,4 +158,4 @@ def test_the_window_is_slurms(config: Path) -> None:
     """-S and -E take Slurm's times, runs outside it count for nothing."""
     write(config)
     done = mail(config, "-S", f"uts{int(START) - 7200}", "-E", f"uts{int(START) - 3600}")
-    assert (0, "nothing would be sent\n") == (done.exit_code, done.stdout)
+    assert (0, "idle: 0 runs judged, none left out\nnothing would be sent\n") == (done.exit_code, done.stdout)

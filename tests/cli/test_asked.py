@@ -42,15 +42,42 @@ IN_THE_SECOND_HOUR = datetime(
 
 def test_a_window_over_the_hour_that_comes_twice() -> None:
     """Half an hour before 02:10 it was 02:40: the window is of half an hour, not one that runs backwards."""
-    selection = asked(now=IN_THE_SECOND_HOUR, starttime="now-30minutes").selection
+    its = asked(now=IN_THE_SECOND_HOUR, starttime="now-30minutes")
+    assert its.start is not None and its.end is not None
     now = IN_THE_SECOND_HOUR.timestamp()
-    assert (now - 1800, now) == (selection.start_epoch_s, selection.end_epoch_s)
+    assert (now - 1800, now) == (its.start.timestamp(), its.end.timestamp())
+
+
+@pytest.mark.parametrize(
+    ("endtime", "slack"), [(None, 5.0), ("now", 5.0), ("13:59", 0.0), ("now-1hour", 0.0)]
+)
+def test_a_window_that_ends_now_cuts_nothing(endtime: str | None, slack: float) -> None:
+    """A run that ended within this second, or by a clock that is a little ahead, is whole; what is said of
+    the window is what was asked for."""
+    its = asked(endtime=endtime)
+    assert its.end is not None and its.selection.end_epoch_s is not None
+    assert slack == its.selection.end_epoch_s - its.end.timestamp()
 
 
 def test_a_window_that_runs_backwards_in_that_hour() -> None:
     """02:40 is its first occurrence, which lies before the second 02:10."""
     with pytest.raises(UsageError, match="ends before it begins"):
         asked(now=IN_THE_SECOND_HOUR, starttime="now", endtime="2026-10-25T02:40")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"states": ("RUNNING",)}, "all times"),
+        ({"states": ("RUNNING",), "from_slurm": True}, "2026-11-05 00:00:00 to 2026-11-05 14:00:00"),
+        ({"states": ("RUNNING",), "starttime": "13:00"}, "2026-11-05 13:00:00 to 2026-11-05 14:00:00"),
+        ({"states": ("RUNNING", "FAILED")}, "2026-11-05 00:00:00 to 2026-11-05 14:00:00"),
+        ({"states": ("RUNNING",), "by": "hour"}, "2026-11-05 00:00:00 to 2026-11-05 14:00:00"),
+    ],
+)
+def test_what_runs_now_is_shown_as_it_fares_so_far(options: dict[str, Any], expected: str) -> None:
+    """Not since midnight: its latest figures may be of yesterday, and it would be missing."""
+    assert window(asked(**options)).startswith(expected)
 
 
 def test_jobs_are_of_any_time_and_anybodys() -> None:

@@ -59,6 +59,14 @@ def test_full_disk_is_told() -> None:
     assert (1, b"ofu-report: cannot write: No space left on device\n") == (done.returncode, done.stderr)
 
 
+@pytest.mark.parametrize(("options", "code"), [("-a -S 2025-06-01", 0), ("-a -S now", 2), ("--help", 0)])
+def test_closed_stdout_is_no_traceback(config: Path, options: str, code: int) -> None:
+    """Who closes stdout wants nothing of it: the exit code still says what was found."""
+    script = f"exec {COMMAND[0]} -c '{COMMAND[2]}' {options} >&-"
+    done = subprocess.run(["sh", "-c", script], env=environment(config), stderr=subprocess.PIPE, check=False)
+    assert (code, False) == (done.returncode, b"Traceback" in done.stderr)
+
+
 def test_any_output_encoding(config: Path) -> None:
     """A terminal that cannot show a character gets a replacement, not a traceback."""
     done = subprocess.run(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from slurm_ofu import __version__
 from slurm_ofu.cli.report import report
@@ -54,6 +54,7 @@ Notes
   not_delivered: the node was never heard from; its GPUs count as allocated
   no_source: no counter source on this GPU: NVML GPM (Hopper or later), DCGM or a dcgm-exporter
   ± is for the measured part only: where Coverage is below 95 % the rest may differ
+  no room for Account, Partition: a wider terminal shows them, or --format
 """
     )
 
@@ -126,7 +127,7 @@ GROUPED = {
     "job-name": ["unknown"],
     "node": ["n1", "n2"],
     "gpu-model": ["unknown", "NVIDIA H100 80GB HBM3"],
-    "day": ["2025-06-14", "2025-06-15", "2025-06-16"],
+    "day": ["2025-06-15"],
     "hour": ["2025-06-15 17:00", "2025-06-15 18:00", "2025-06-15 19:00"],
 }
 
@@ -174,10 +175,10 @@ def test_chosen_fields(ask: Ask) -> None:
     """--format chooses the columns of lines, also of --jobs and of groups; notes come with the header."""
     lines = ask(*SINCE, "-o", "jobid%-6,ofu,cov,reason").stdout.splitlines()
     assert ["JobID", "OFU", "Coverage", "Reason"] == lines[0].split()
-    assert "1001     20.0 %   48.6 % not_delivered" == lines[2]
+    assert "1001   20.0 % (not_delivered)   48.6 % not_delivered" == lines[2]
     assert "Notes" in lines
     assert "1002|\n" == ask("-j", "1002", "-n", "-p", "-o", "JobID").stdout
-    assert "1002         n/a\n" == ask("-j", "1002", "-n", "-o", "JobID,OFU%3").stdout
+    assert "1002         n/a (no_source)\n" == ask("-j", "1002", "-n", "-o", "JobID,OFU%3").stdout
     assert (
         "ada;0.2\n"
         == ask(*SINCE, "-u", "ada", "--by", "user", "-nP", "--delimiter", ";", "-o", "User,OFU").stdout
@@ -195,6 +196,8 @@ def test_fields_from_the_environment(ask: Ask, monkeypatch: pytest.MonkeyPatch) 
     assert ask(*SINCE, "--by", "user", "-P").stdout.startswith("user|run_count|")
     monkeypatch.setenv("OFU_FORMAT", "JobID,Colour")
     assert "OFU_FORMAT: 'Colour' is no field" in ask("-j", "1001", "-P").stderr
+    monkeypatch.setenv("OFU_FORMAT", " ")
+    assert ask("-j", "1001", "-P").stdout.startswith("cluster|job_id|")
 
 
 def test_running_jobs(tmp_path: Path) -> None:
@@ -211,6 +214,51 @@ def test_running_jobs(tmp_path: Path) -> None:
     assert "1001|RUNNING|Unknown\n" == shown("-s", "R", "-nP", "-o", "JobID,State,End")
     assert ["1001", "1002"] == job_ids(shown("-P"))
     assert "(so far)" in shown("-s", "r")
+
+
+def test_a_state_that_slurm_has_not_said(tmp_path: Path) -> None:
+    """Who asks for a state hears of how many runs it is not known yet, also where it finds others; -s UNKNOWN
+    shows those, and -s R says when a running job appears."""
+    database = tmp_path / "ofu.db"
+    store = SqliteStore(database, group=None, world_readable=True, wait_seconds=30.0, expand_hostlist=expand)
+    store.write([make_record(make_job(job_id=1001)), make_record(make_job(job_id=1002))])
+    config = str(configuration(tmp_path, database))
+
+    def asked(*options: str) -> Result:
+        return CliRunner().invoke(report, ["--config", config, *SINCE, *options])
+
+    failed = asked("-s", "F")
+    assert (2, "") == (failed.exit_code, failed.stdout)
+    assert "no jobs match: state FAILED" in failed.stderr
+    assert "2 runs of unknown state were left out" in failed.stderr
+    unknown = asked("-s", "unknown", "-P")
+    assert (["1001", "1002"], "") == (job_ids(unknown.stdout), unknown.stderr)
+    assert "with its nodes' first record ([sampler] interim_seconds)" in asked("-s", "R").stderr
+
+
+def test_a_page_says_that_it_knows_no_window(ask: Ask) -> None:
+    """A page is about the whole job: where the window cuts it, that is said."""
+    inside = ask("-j", "1001", "-S", "2025-06-15T17:30")
+    assert "a page is about the whole job" in inside.stderr
+    assert inside.stdout == ask("-j", "1001").stdout
+    assert "" == ask("-j", "1001", "-S", "2025-06-14").stderr
+    assert "" == ask("-j", "1001", "-S", "2025-06-15T17:30", "-P").stderr
+
+
+def test_jobs_of_a_node_come_with_all_their_nodes(ask: Ask) -> None:
+    """A table of them says so, since one might take its total for the node's."""
+    whole = " ".join(ask(*SINCE, "-N", "n1").stdout.split())
+    assert "with all their nodes; --by node has each by itself" in whole
+    assert "any of the nodes asked for" in " ".join(ask(*SINCE, "-N", "n1", "-o", "JobID,OFU").stdout.split())
+    assert "any of the nodes asked for" not in ask(*SINCE).stdout
+
+
+def test_months(ask: Ask) -> None:
+    """--by month cuts at local months, and they add up to the window."""
+    lines = ask("-a", "-S", "2025-05-10", "-E", "2025-07-10", "--by", "month", "-P").stdout.splitlines()
+    assert ["month", "2025-05", "2025-06", "2025-07"] == [line.split("|")[0] for line in lines]
+    fields = ask(*SINCE, "-E", "2025-07-01", "--by", "month", "-nP", "-o", "Month,Runs").stdout
+    assert fields.startswith("2025-06|")
 
 
 def test_times_follow_slurms_variable(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,11 +319,15 @@ def test_help_format(option: str) -> None:
 
 
 def test_options_of_sacct_are_understood(ask: Ask) -> None:
-    """-X is what is shown anyway, a uid is a user, a step is its job, states are known by both names."""
+    """-X and -D are what is shown anyway, a uid is a user, a step is its job, states are known by both names,
+    and all clusters by -L or -M all."""
     assert ["1001"] == job_ids(ask("-X", "-j", "1001.batch", "-P").stdout)
     assert 2 == ask(*SINCE, "--uid", "0", "-P").exit_code
     assert 2 == ask(*SINCE, "-s", "to,FAILED", "-P").exit_code
     assert ["1001"] == job_ids(ask(*SINCE, "-N", "n[2-9]", "-M", "alpha", "-P").stdout)
+    assert "1005" in job_ids(ask(*SINCE, "-LD", "-M", "alpha", "-P").stdout)
+    assert "1005" in job_ids(ask(*SINCE, "-M", "all", "-P").stdout)
+    assert ["1003"] == job_ids(ask("-aP", "--start", "2025-06-01", "--part=long").stdout)
 
 
 def test_page_as_json(ask: Ask) -> None:
@@ -310,6 +362,7 @@ def test_nothing_matches(ask: Ask, options: tuple[str, ...], stdout: str) -> Non
     result = ask("-u", "nobody-there", "-S", "2025-01-01", "-E", "2025-02-01", *options)
     assert (2, stdout) == (result.exit_code, result.stdout)
     assert result.stderr.startswith("no jobs match: user nobody-there")
+    assert "-a asks for everybody's" not in result.stderr
     assert "(2025-01-01 00:00:00 to 2025-02-01 00:00:00 CET (UTC+01:00))" in result.stderr
 
 
@@ -337,6 +390,12 @@ def test_malformed_ids(ask: Ask, ids: str) -> None:
 USAGE_ERRORS = [
     (("--no-such-option",), "No such option"),
     (("stray",), "unexpected extra argument"),
+    (("4703",), "4703 is no command; did you mean -j 4703?"),
+    (("123_[1-5]",), "did you mean -j 123_[1-5]?"),
+    (("--html", "/no/where", "--by", "user"), "leave --by, --sort and --worst out"),
+    (("--html", "/no/where", "--sort", "lost"), "leave --by, --sort and --worst out"),
+    (("--html", "/no/where", "--worst", "5"), "leave --by, --sort and --worst out"),
+    (("-o", "JobID,Hour"), "with --by job there is no Hour (--by hour has it); there are"),
     (("--by", "colour"), "--by"),
     (("-s", "CD,LOST"), "'LOST' is no state; there are BF BOOT_FAIL, CA CANCELLED"),
     (("-N", "n[3-1]"), "runs backwards"),
@@ -349,6 +408,10 @@ USAGE_ERRORS = [
     (("--by", "user", "-o", "NodeList"), "with --by user there is no NodeList; there are User, OFU"),
     (("--json", "-o", "OFU"), "--format has no part in --json"),
     (("--delimiter", ";"), "--delimiter belongs to -p or -P"),
+    (("-P", "--delimiter", ""), "--delimiter is empty"),
+    (("--sta", "CD"), "No such option '--sta'"),
+    (("--from-slurm", "-M", "all"), "name them, as in -M alpha,beta"),
+    (("--from-slurm", "-L"), "name them, as in -M alpha,beta"),
     (("-P", "--delimiter", "."), "figures could hold it"),
     (("-p", "-P"), "exclude each other"),
     (("-S", "1990-01-01", "--by", "hour"), "over 10000 hours"),

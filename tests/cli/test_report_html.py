@@ -28,6 +28,14 @@ def test_a_window_without_jobs_has_pages_and_its_exit_code(ask: Ask, tmp_path: P
     assert "No GPU jobs in this window." in (tmp_path / "site/index.html").read_text()
 
 
+def test_the_format_of_lines_has_no_part_in_pages(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What OFU_FORMAT says, be it a mistake, is not asked for pages."""
+    monkeypatch.setenv("OFU_FORMAT", "JobID,Colour")
+    assert 0 == ask("--html", str(tmp_path / "site"), *WINDOW).exit_code
+
+
 def test_somebody_elses_directory_is_refused(ask: Ask, tmp_path: Path) -> None:
     """A directory with anything else in it is left as it is, and why is said."""
     (tmp_path / "thesis.tex").write_text("years of work")
@@ -37,7 +45,7 @@ def test_somebody_elses_directory_is_refused(ask: Ask, tmp_path: Path) -> None:
     assert ["thesis.tex"] == [path.name for path in tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize("output", ["--json", "--csv", "-P", "-p"])
+@pytest.mark.parametrize("output", ["--json", "--csv", "-P", "-p", "--format=JobID", "--delimiter=;"])
 def test_pages_are_a_format_of_their_own(ask: Ask, tmp_path: Path, output: str) -> None:
     """--html goes with no other output."""
     told = ask("--html", str(tmp_path / "site"), output, *WINDOW)

@@ -26,7 +26,8 @@ from tests.standins.nvml_standin import Scenario, Truth
 BIN = Path(sys.executable).parent
 CONFIG = "/etc/slurm-ofu/slurm-ofu.toml"
 SPOOL = "/var/spool/slurm-ofu"
-#: The first one comes at a random time: a test that is about them puts another number there.
+#: The first one comes at a random time: a module whose runs are to say how they fare has another number in
+#: its settings.
 NO_INTERIMS = "interim_seconds = 0"
 LIBRARY_DIRECTORY = Path("/usr/lib") / (sysconfig.get_config_var("MULTIARCH") or "x86_64-linux-gnu")
 
@@ -95,10 +96,15 @@ class Site:
     def toml(self, deliver_to: str) -> str:
         """A whole configuration file."""
         return (
-            f'[node]\nspool_dir = "{SPOOL}"\n[sampler]\n{NO_INTERIMS}\n{self.settings}\n'
+            f'[node]\nspool_dir = "{SPOOL}"\n[sampler]\n{self.sampler_settings}\n'
             f'[delivery]\nto = "{deliver_to}"\nwait_seconds = 5\n'
             f'[database]\nurl = "sqlite://{self.database}"\ngroup = "root"\n'
         )
+
+    @property
+    def sampler_settings(self) -> str:
+        """TOML of [sampler], with everything that is not the default."""
+        return self.settings if "interim_seconds" in self.settings else f"{NO_INTERIMS}\n{self.settings}"
 
     def configure(self, node: str, text: str) -> None:
         """Replace one node's configuration."""

@@ -23,7 +23,10 @@ from tests.standins.nvml_standin import Gpu, Scenario, Segment
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600)]
 
-SETTINGS = "interval_seconds = 0.2\ncycles_interval_seconds = 0.2\ncheckpoint_seconds = 1"
+#: Runs say how they fare all the time, also while the collector is away.
+SETTINGS = (
+    "interval_seconds = 0.2\ncycles_interval_seconds = 0.2\ncheckpoint_seconds = 0.3\ninterim_seconds = 0.3"
+)
 
 
 def scenario() -> Scenario:

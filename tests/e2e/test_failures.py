@@ -40,7 +40,8 @@ HARMLESS = pytest.mark.slurm_versions("hooks never hurt: what hangs on a node co
 PACKAGE = Path(slurm_ofu.__file__).parent
 INTERVAL, CHECKPOINT = 0.5, 1.0  # seconds
 SETTINGS = (
-    f"interval_seconds = {INTERVAL}\ncycles_interval_seconds = {INTERVAL}\ncheckpoint_seconds = {CHECKPOINT}"
+    f"interval_seconds = {INTERVAL}\ncycles_interval_seconds = {INTERVAL}\ncheckpoint_seconds = {CHECKPOINT}\n"
+    "interim_seconds = 1"
 )
 EPILOG_SECONDS = 5.0  # two for the sampler, half a one for its end, the rest for a busy machine
 PROLOG_SECONDS = 3.0

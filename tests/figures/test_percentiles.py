@@ -74,6 +74,11 @@ def test_others_are_not_compared_to_it(why: str, run: UsageSums) -> None:
     assert (why, None) == (why, percentile(run, [band(10, 100, 10**6)]))
 
 
+def test_a_shared_gpu_has_no_place() -> None:
+    """Its OFU holds other jobs' work, and says nothing of where this one stands."""
+    assert None is percentile(at(0.4, reasons=("ok", "shared")), [band(10, 100, 10**6)])
+
+
 def test_just_enough_is_enough() -> None:
     """Coverage of 0.8 and half a measured GPU-hour are compared."""
     assert 50 == percent_band(

@@ -21,6 +21,18 @@ def test_one_timeline_is_itself() -> None:
     assert (0.0, 10.0, 30.0) == (line.start_epoch_s, line.bucket_seconds, line.end_epoch_s)
 
 
+def test_what_is_missing_up_to_the_end_is_a_gap() -> None:
+    """A run of which only the beginning was seen is drawn to its end: whole buckets are added, and no more
+    are shown than fit."""
+    for until, ratios in ((19.9, (0.5,)), (20.0, (0.5, None)), (49.0, (0.5, *[None] * 3)), (0.0, (0.5,))):
+        line = pooled_timeline([timeline((5.0, 10.0))], bucket_count=64, until_epoch_s=until)
+        assert line is not None
+        assert ratios == line.ofu_ratios
+    line = pooled_timeline([timeline((5.0, 10.0))], bucket_count=2, until_epoch_s=40.0)
+    assert line is not None
+    assert (0.5, None) == line.ofu_ratios
+
+
 def test_two_gpus_are_pooled_by_covered_time() -> None:
     """In one bucket, 10 s at 0.9 and 2 s at 0.3 make 0.8."""
     line = pooled_timeline([timeline((9.0, 10.0)), timeline((0.6, 2.0))], bucket_count=64)

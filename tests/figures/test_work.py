@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ofu.figures.bands import BAND_NAMES
-from slurm_ofu.figures.work import RANKED, lost_seconds, with_counts, with_lost, work_kind
+from slurm_ofu.figures import pool
+from slurm_ofu.figures.work import RANKED, lost_seconds, pooled_work_kind, with_counts, with_lost, work_kind
 from slurm_ofu.values import UsageSums
 from tests.figures.examples import HOUR, gpu, measured, unmeasured
 
@@ -47,6 +48,35 @@ def test_what_a_run_did(kind: str, run: UsageSums) -> None:
     """Busy for most of that time without tensor work is other work, not idleness; where SM activity is known
     for too little of the time it might be either; without an OFU it is neither."""
     assert kind == work_kind(run)
+
+
+TENSOR = worked(0.0, 0.0, 16.0)
+PAUSING = worked(12.0, 1.9, 16.0)
+IDLE = worked(16.0, 0.0, 16.0, tensor_ref_seconds=0.0)
+OTHER = worked(0.0, 16.0, 16.0, tensor_ref_seconds=0.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "runs"),
+    [
+        (None, []),
+        ("idle", [IDLE]),
+        ("idle", [IDLE, IDLE]),
+        ("tensor", [TENSOR, TENSOR]),
+        ("tensor", [TENSOR, PAUSING]),
+        ("mixed", [PAUSING, IDLE]),
+        ("mixed", [TENSOR, OTHER]),
+        ("mixed", [IDLE, measured()]),
+        ("mixed", [IDLE, unmeasured()]),
+        ("non_tensor", [OTHER, OTHER]),
+        ("unknown", [measured(), measured()]),
+        ("unmeasured", [unmeasured(), unmeasured()]),
+    ],
+)
+def test_what_many_runs_did(kind: str | None, runs: list[UsageSums]) -> None:
+    """They are of one kind where all are; otherwise, or where their sums do not show it, mixed."""
+    its = [with_lost(with_counts(run), [gpu(tensor=0.0)], 0.4) for run in runs]
+    assert kind == pooled_work_kind(pool(its))
 
 
 def test_only_what_can_be_held_against_somebody_is_ranked() -> None:

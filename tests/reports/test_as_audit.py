@@ -103,8 +103,8 @@ LAG = {
         (
             entry("regressions", "drop", DROP),
             (
-                "train, wilma, gpu, 8 × H100: OFU down by a factor of 2.5 (median run) since"
-                " 2025-06-16 15:15:00 UTC, 10.0 GPU-hours lost",
+                "train, wilma, partition gpu, 8 × H100: OFU down by a factor of 2.5 (median run)"
+                " since 2025-06-16 15:15:00 UTC, 10.0 GPU-hours lost",
                 "OFU 40.0 % ±0.1 (coverage 99 %) in 2 runs, then OFU 16.0 % in 1 run; a lower clock (by"
                 " chance: less than once in 1,000,000)",
                 "jobs after: 3",
@@ -114,8 +114,8 @@ LAG = {
         (
             entry("regressions", "recovery", RECOVERY),
             (
-                "train, wilma, gpu, 8 × H100: OFU up again since 2025-06-17 15:15:00 UTC; down by a factor of"
-                " 2.5 (median run) from 2025-06-16 15:15:00 UTC until then, 10.0 GPU-hours lost",
+                "train, wilma, partition gpu, 8 × H100: OFU up again since 2025-06-17 15:15:00 UTC; down by"
+                " a factor of 2.5 (median run) from 2025-06-16 15:15:00 UTC until then, 10.0 GPU-hours lost",
                 "OFU 40.0 % ±0.1 (coverage 99 %) in 2 runs, then OFU 16.0 % in 1 run; a lower clock (by"
                 " chance: less than once in 1,000,000)",
                 "since it is up again OFU 39.0 % ±0.2 in 4 runs",
@@ -126,7 +126,8 @@ LAG = {
         (
             entry("claims", "stated_above", CLAIM, runs=RUNS[:1]),
             (
-                "job 3, wilma, gpu, train: states 60.0 %, 2.00 times the measured 30.0 % ±0.1 (coverage 97 %)",
+                "job 3, wilma, partition gpu, train: states 60.0 %, 2.00 times the measured 30.0 % ±0.1"
+                " (coverage 97 %)",
                 "as stated: mfu=0.6; 10.0 GPU-hours measured",
                 "it may be against the sparse peak, twice the dense one",
                 "it may be against the peak of another GPU: NVIDIA A100",
@@ -153,22 +154,35 @@ LAG = {
         (
             entry("idle", "ended", IDLE, runs=RUNS[:1]),
             (
-                "job 3, wilma, gpu, train: 9.0 of 10.0 GPU-hours idle (90 %)",
+                "job 3, wilma, partition gpu, train: 9.0 of 10.0 GPU-hours idle (90 %)",
                 "2 GPUs held for 5.0 h, OFU 4.0 % ±0.3 (mixed, coverage 85 %)",
             ),
         ),
         (
             entry("idle", "ended", {**IDLE, "run_count": 3}, subject="7", runs=TASKS),
             (
-                "3 tasks of array 7, wilma, gpu, train: 9.0 of 10.0 GPU-hours idle (90 %)",
-                "2 GPUs held, most of it by 7_1, 7_2, OFU 4.0 % ±0.3 (mixed, coverage 85 %)",
+                "3 tasks of array 7, wilma, partition gpu, train: 9.0 of 10.0 GPU-hours idle (90 %)",
+                "2 GPUs in all, most at stake in 7_1, 7_2, OFU 4.0 % ±0.3 (mixed, coverage 85 %)",
             ),
         ),
         (
             entry("unused", "run", UNUSED, runs=(replace(RUNS[0], running=True, restart_count=2),)),
             (
-                "job 3 (restart 2), wilma, gpu, train: has so far not used 1 of 2 GPUs, 10.0 GPU-hours",
+                "job 3 (restart 2), wilma, partition gpu, train: has so far not used 1 of 2 GPUs,"
+                " 10.0 GPU-hours",
                 "2 GPUs held for 5.0 h; not used: n1:1",
+            ),
+        ),
+        (
+            entry(
+                "unused",
+                "run",
+                {**UNUSED, "unused_gpus": ",".join(f"n1:{position}" for position in range(10))},
+                runs=RUNS[:1],
+            ),
+            (
+                "job 3, wilma, partition gpu, train: did not use 1 of 2 GPUs, 10.0 GPU-hours",
+                "2 GPUs held for 5.0 h; not used: n1:0, n1:1, n1:2, n1:3, n1:4, n1:5, n1:6, n1:7 and 2 more",
             ),
         ),
         (
@@ -240,3 +254,65 @@ def test_each_kind_is_cut_by_itself() -> None:
     assert "…and 3 more (--top 0 for all)\n" in text
     assert (1, 1) == (text.count("…and "), text.count("train: 10.0 GPU-hours of GPUs never used"))
     assert "…and" not in shown("unused", *entries)
+
+
+def test_a_hint_is_true() -> None:
+    """Pages are pointed to where one of the jobs that are shown was long enough for its page to say more than
+    that it was short."""
+    its = entry("waste", "user", {"lost_gpu_hours": 3.0}, runs=RUNS[:1])
+    result = AuditResult(audit="waste", entries=(its,), examined_count=1)
+    seconds = RUNS[0].elapsed_seconds or (RUNS[0].end_epoch_s or 0.0) - (RUNS[0].start_epoch_s or 0.0)
+
+    def told(short_seconds: float) -> str:
+        return as_audit(
+            result,
+            QUESTION,
+            AuditConfig(),
+            Goals(),
+            width=100,
+            colour=False,
+            most=None,
+            short_seconds=short_seconds,
+        )
+
+    assert "→ ofu-report -j ID says of each of these jobs why, and what to try" in told(seconds)
+    assert "→" not in told(seconds + 1)
+
+
+def test_who_lost_more_and_is_not_listed() -> None:
+    """Under the list of users, or in its place."""
+    summary = {"other_user_count": 3, "other_lost_gpu_hours": 0.7}
+    for entries, more in (((), ""), ((entry("waste", "user", {"lost_gpu_hours": 3.0}),), "more ")):
+        result = AuditResult(audit="waste", entries=entries, examined_count=1, summary=summary)
+        text = as_audit(result, QUESTION, AuditConfig(), Goals(), width=100, colour=False, most=None)
+        assert f"3 {more}users lost 0.700 GPU-hours at an OFU of 10 % or more\n" in text
+
+
+def test_hardware_says_which_gpus_were_seen() -> None:
+    """GPUs that were in too few jobs with others are not among those judged, nor passed over."""
+    for judged, few, words in (
+        (0, 12, "12 GPUs compared to others of the same job; none was in enough such jobs to be judged (5)"),
+        (1, 3, "4 GPUs compared to others of the same job; 1 was in enough such jobs to be judged (5)"),
+        (8, 0, "8 GPUs judged"),
+    ):
+        result = AuditResult(
+            audit="hardware", entries=(), examined_count=judged, summary={"few_jobs_gpu_count": few}
+        )
+        text = as_audit(result, QUESTION, AuditConfig(), Goals(), width=100, colour=False, most=None)
+        assert words == text.splitlines()[2]
+
+
+def test_a_partition_is_called_one() -> None:
+    """A name such as short would read as a word."""
+    its = entry(
+        "coverage",
+        "node",
+        {"reason": "gaps", "gpu_hours": 20.0, "measured_ratio": 0.5, "run_count": 2, "node": "n1"},
+        subject="n1: gaps",
+    )
+    first, second, third = entry_words(its, timezone.utc)
+    assert "node n1: 10.0 of 20.0 GPU-hours without OFU, gaps" == first
+    assert "50 % of the node's GPU time has an OFU; 2 runs, such as 3, 1, 2" == second
+    assert "before the sampler's first reading" in third
+    partition = replace(its, kind="partition", partition="short", subject="short: gaps")
+    assert entry_words(partition, timezone.utc)[0].startswith("partition short: 10.0 of 20.0")

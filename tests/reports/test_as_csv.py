@@ -27,6 +27,7 @@ FIGURES = (
     *("throttled_power_gpu_hours", "throttled_thermal_gpu_hours", "throttle_known_gpu_hours"),
     *("held_suspended_gpu_hours", "lost_gpu_hours", "ranked_gpu_hours", "band_run_counts"),
     *("non_tensor_run_count", "unmeasured_run_count", "running_run_count", "prorated_run_count"),
+    "work_kind",
 )
 
 CLAIM = (
@@ -70,6 +71,13 @@ def test_missing_is_empty_and_zero_is_zero() -> None:
 
 
 FORMULAS = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", " =1", "＝1", "－1"]
+
+
+@pytest.mark.parametrize("formula", ["=1+1", " +1", "-2", "@SUM(1)", "＝1"])
+def test_no_formula_is_run_where_semicolons_part_cells(formula: str) -> None:
+    """With a comma for the decimal point, spreadsheets take ; for the end of a cell, also within ours."""
+    (row,) = parsed(as_csv([job_row(comment=f"x;{formula};y;z")], "job"))
+    assert f"x;'{formula};y;z" == row["comment"]
 
 
 @pytest.mark.parametrize("formula", FORMULAS)

@@ -79,6 +79,13 @@ def test_total_is_pooled() -> None:
     )
 
 
+@pytest.mark.parametrize("rows", [[], [job_row()], [job_row(1, user="a\nb"), job_row(2, unmeasured())]])
+def test_the_layout_is_that_of_any_json(rows: list[UsageRow]) -> None:
+    """Rows are written one by one, and stand there as if the whole had been written at once."""
+    text = as_json(rows, question(), generated_at=NOW, worst=rows)
+    assert json.dumps(json.loads(text), indent=2) + "\n" == text
+
+
 def test_empty_answer() -> None:
     """No rows are an empty list in the same frame, and no total."""
     shown = document()

@@ -1,5 +1,6 @@
 """Digests as e-mails, whatever their jobs and users are called."""
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from email import message_from_bytes
 from email.headerregistry import Address
@@ -84,9 +85,9 @@ def entry(name: str = "train", *, user: str = "ada", kind: str = "ended", audit:
         subject="4711",
         weight_gpu_hours=1.0,
         figures={
-            "idle_gpu_hours": 1.0,
+            "idle_gpu_hours": 0.9,
             "idle_judged_gpu_hours": 1.0,
-            "idle_ratio": 1.0,
+            "idle_ratio": 0.9,
             "gpu_count": 1.0,
             "gpu_hours": 1.0,
             "ofu_ratio": 0.0,
@@ -158,7 +159,7 @@ def test_a_mail_says_what_how_much_and_what_to_do() -> None:
     assert "Your GPU jobs: 1 thing worth a look" == its.subject
     for words in (
         "Hello ada,",
-        "1. job 4711, ada (physics), gpu, train: 1.0 of 1.0 GPU-hours idle (100 %)",
+        "1. job 4711, partition gpu, train: 0.900 of 1.0 GPU-hours idle (90 %)",
         "To try: let a job end when its work is done",
         "1 job, 16.0 GPU-hours: 16.0 measured, 0.0 not measured",
         "OFU 40.0 % ±0.2, coverage 100 %",
@@ -171,13 +172,19 @@ def test_a_mail_says_what_how_much_and_what_to_do() -> None:
         assert words in its.text
 
 
+def test_a_job_that_never_used_its_gpus_is_told_to_look_for_them() -> None:
+    """To let it end when its work is done would be no advice."""
+    its = entry()
+    assert "nvidia-smi" in letter(replace(its, figures={**its.figures, "idle_ratio": 1.0})).text
+
+
 def test_html_says_the_same() -> None:
     """Every figure and every piece of advice of the plain text stands in the HTML as well."""
     its = letter(entry(), more_count=3, recoveries=[entry("better", kind="recovery")])
     shown = " ".join(Document(its.html).text.split())
     for words in (
         "Hello ada,",
-        "1.0 of 1.0 GPU-hours idle (100 %)",
+        "0.900 of 1.0 GPU-hours idle (90 %)",
         "To try: let a job end when its work is done",
         "There is more (3)",
         "Better than before",
@@ -210,11 +217,68 @@ def test_html_needs_nothing_from_elsewhere() -> None:
     assert "en" in document.attributes["lang"]
 
 
-def test_without_an_address_to_ask_the_administrators_are() -> None:
-    """A mail never leaves its reader without somebody to turn to."""
+def test_without_an_address_to_ask_nobody_is_named() -> None:
+    """Where the site gives neither an address nor a page, a mail sends its reader to nobody."""
     its = user_letter(digest(entry()), OURS, MailConfig())
-    assert "Ask your administrators" in its.text
-    assert "Ask your administrators" in its.html
+    for text in (its.text, its.html):
+        assert "Questions" not in text
+        assert "Help:" not in text
+
+
+def waste(**changes: Any) -> AuditEntry:
+    """What ada lost, the smaller of two users."""
+    figures = {
+        "lost_gpu_hours": 0.9,
+        "ofu_ratio": 0.021,
+        "goal_ratio": 0.4,
+        "gpu_hours_rank": 2,
+        "of_user_count": 2,
+        "gpu_hours": 1.0,
+        "run_count": 1,
+        **changes,
+    }
+    return replace(entry(audit="waste", kind="user"), subject="ada", figures=figures)
+
+
+def test_nobody_is_told_who_they_are() -> None:
+    """A mail speaks to its reader: neither the reader's name nor account stands in an entry, nor a rank that
+    says nothing."""
+    drop = replace(
+        entry(audit="regressions", kind="drop"), subject="train", figures={"factor": 2.0, "gpu_count": 8.0}
+    )
+    text = letter(waste(), entry(), drop).text
+    assert "1. 0.900 GPU-hours lost, OFU 2.1 %, goal 40 %\n" in text
+    assert "   1.0 GPU-hours in 1 run judged\n" in text
+    assert "3. train, partition gpu, 8 × unknown: OFU down by a factor of 2.0" in " ".join(text.split())
+    assert 1 == text.count("ada")
+    assert "physics" not in text
+    first = letter(waste(gpu_hours_rank=1, of_user_count=4)).text
+    assert "   most GPU-hours of 4 users; 1.0 GPU-hours in 1 run judged\n" in first
+
+
+def test_a_page_is_named_that_says_something() -> None:
+    """The first job that was long enough to be judged; where none was, what to do for one that is."""
+    its = waste()
+    longer = replace(its.runs[0], job_id=4712, end_epoch_s=1_794_814_400.0)
+    its = replace(its, runs=(*its.runs, longer))
+    for seconds, job in ((3600.0, "4711"), (3601.0, "4712")):
+        assert f"ofu-report -j {job})" in letter(its, short_seconds=seconds).text.partition("To try:")[2]
+    assert "To try: let a job run for 10.0 h at least" in letter(its, short_seconds=36_000.0).text
+
+
+def test_work_without_tensor_cores_is_no_fault() -> None:
+    """Where such jobs are in the total, that is said, and that nothing is wrong with it."""
+    its = letter(entry(), total=replace(measured(), non_tensor_run_count=1))
+    for text in (its.text, Document(its.html).text):
+        assert "nothing is wrong with that" in " ".join(text.split())
+    assert "nothing is wrong with that" not in letter(entry()).text
+
+
+def test_a_number_and_its_per_cent_sign_stay_together() -> None:
+    """No line of a mail begins with a per cent sign, however long the names are."""
+    for length in range(40):
+        text = letter(entry("x" * length)).text
+        assert not any(line.strip().startswith("%") for line in text.splitlines())
 
 
 def test_a_message_is_plain_text_first() -> None:

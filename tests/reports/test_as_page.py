@@ -27,7 +27,8 @@ Job 1001 on cluster alpha, restart 1
   Reason    not_delivered: the node was never heard from; its GPUs count as
             allocated; also no_source
   Timeline  ▁▂▃▅█··▅
-            10:00 to 12:00, 15.0 min each; 0 % to 80.0 %; · not measured
+            10:00 to 12:00, 15.0 min each; 0.0 % to 80.0 %, █ = 80.0 %; · not
+            measured
   Estimator cycles (the hardware counted the tensor cycles)
   SM active 90.0 % (share of time with any work on an SM, mean of the SMs)
   Idle      1.5 of 6.0 GPU-hours (25.0 %)
@@ -35,7 +36,7 @@ Job 1001 on cluster alpha, restart 1
   No tensor 1.5 of 6.0 GPU-hours (25.0 %): busy without tensor cores, as plain
             FP32 and FP64 codes are: OFU does not measure that
   Peak      70.0 % OFU over each GPU's busiest 5 minutes
-  Throttled 0.750 GPU-hours by the power limit, 0.0 by heat, of 6.0 GPU-hours
+  Throttled 0.8 GPU-hours by the power limit, 0.0 by heat, of 6.0 GPU-hours
   Energy    10 kWh (36 MJ), measured part
 
 Node       GPUs  GPU-h  Tensor   Clock  Coverage  OFU
@@ -179,7 +180,7 @@ def test_hours_add_up_to_the_coverage() -> None:
         tensor_active_seconds=2.0,
         tensor_ref_seconds=1.6,
     )
-    assert "Coverage 28.5 % of 0.004 GPU-hours (0.001 measured, 0.003 not measured)" in words(sums)
+    assert "Coverage 28.5 % of 0.00400 GPU-hours (0.00114 measured, 0.00286 not measured)" in words(sums)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from slurm_ofu.reports.as_table import as_table
 from slurm_ofu.reports.free_text import cell_width
 from slurm_ofu.values import UsageRow
 from tests.figures.examples import HOUR, measured, unmeasured
-from tests.reports.examples import HOSTILE, accounted, job_row, question
+from tests.reports.examples import HOSTILE, MORNING, accounted, job_row, question
 
 IDLE = measured(
     tensor_ref_seconds=0.0, tensor_active_seconds=0.0, tensor_ref_variance=0.0, sm_active_seconds=0.0
@@ -127,9 +127,11 @@ def test_idle_hours_where_any_are_known() -> None:
     """GPU-hours of idle minutes have a column where there is room and any are known; unknown is not 0."""
     shown = as_table(JUDGED, question(), width=99, colour=False)
     assert BY_MINUTES.splitlines() == shown.splitlines()[2:8]
-    assert "Account" not in shown
+    assert "Account" not in shown.splitlines()[2]
+    assert "  no room for Account: a wider terminal shows them, or --format" in shown.splitlines()
     assert "Account" in as_table(JUDGED, question(), width=110, colour=False)
-    assert "Idle" not in as_table(JUDGED, question(), width=90, colour=False)
+    assert "no room" not in as_table(JUDGED, question(), width=110, colour=False)
+    assert "Idle" not in as_table(JUDGED, question(), width=90, colour=False).splitlines()[2]
     assert "Idle" not in as_table(JOBS, question(), width=140, colour=False)
 
 
@@ -395,12 +397,14 @@ def test_what_shares_runs_is_not_added_up() -> None:
 
 
 def test_hours_and_days() -> None:
-    """Of days all are shown, of hours those in which something ran; a time without runs has no figures."""
+    """Only those in which something ran are shown, and how many others there are is said."""
     nothing = unmeasured(run_count=0, gpu_count=0.0, allocated_seconds=None, reasons=())
     days = [UsageRow(group="2026-11-04", sums=nothing), UsageRow(group="2026-11-05", sums=measured())]
-    lines = as_table(days, question("day"), width=100, colour=False).splitlines()
-    assert ["2026-11-04", "0.0"] == lines[3].split()
-    assert "n/a" not in lines[3]
+    shown = as_table(days, question("day"), width=100, colour=False)
+    assert "2026-11-04" not in shown
+    assert "  1 day in which nothing ran is left out" in shown.splitlines()
+    shown = as_table([days[1], *days[:1] * 3], question("month"), width=100, colour=False)
+    assert "  3 months in which nothing ran are left out" in shown.splitlines()
     hours = [
         UsageRow(group="2026-11-05T09:00+01:00", sums=nothing),
         UsageRow(group="2026-11-05T10:00+01:00", sums=measured()),
@@ -408,8 +412,25 @@ def test_hours_and_days() -> None:
     shown = as_table(hours, question("hour"), width=100, colour=False)
     assert "2026-11-05 10:00     1" in shown
     assert "09:00" not in shown
-    assert "hours in which nothing ran are left out" in shown
+    assert "1 hour in which nothing ran is left out" in shown
     assert "" == as_table(hours[:1], question("hour"), width=100, colour=False)
+
+
+def test_hours_of_a_column_have_as_many_decimals() -> None:
+    """By the most of them: little is never rounded to nothing, and no 0.0 stands beside 0.002."""
+    few = [
+        job_row(1, measured(allocated_seconds=9.0, idle_seconds=0.0, idle_covered_seconds=9.0)),
+        job_row(2, measured(allocated_seconds=1.0, idle_seconds=0.5, idle_covered_seconds=1.0)),
+    ]
+    cells = [
+        line.split()[5:7] for line in as_table(few, question(), width=140, colour=False).splitlines()[3:5]
+    ]
+    assert [["0.00250", "≥0"], ["0.00028", "≥0.00014"]] == cells
+    many = [job_row(1, measured()), few[1]]
+    cells = [
+        line.split()[5:7] for line in as_table(many, question(), width=140, colour=False).splitlines()[3:5]
+    ]
+    assert [["16.0", "n/a"], ["<0.1", "≥0.00014"]] == cells
 
 
 def test_running_runs_are_marked() -> None:
@@ -420,6 +441,7 @@ def test_running_runs_are_marked() -> None:
     assert "(so far)" in shown.splitlines()[3]
     assert "so far" not in shown.splitlines()[6]
     assert "so far: not over yet" in shown
+    assert "so far: as of 2026-11-05 12:00:00 CET (UTC+01:00)" in shown
     grouped = as_table(
         [UsageRow(group="a", sums=measured(run_count=3, running_run_count=1))],
         question("user"),
@@ -427,6 +449,14 @@ def test_running_runs_are_marked() -> None:
         colour=False,
     )
     assert "1 run is not over: its figures are those so far" in grouped
+
+
+def test_of_running_runs_the_one_not_heard_of_for_longest_is_named() -> None:
+    """Where nobody tells that its node died it runs for ever: its figures are of that day."""
+    sums = measured(running_run_count=1)
+    ghost = job_row(7, sums, running=True, end_epoch_s=MORNING - 86_400.0)
+    shown = as_table([job_row(1, sums, running=True), ghost], question(), width=120, colour=False)
+    assert "so far: the oldest are those of job 7, as of 2026-11-04 10:00:00 CET (UTC+01:00)" in shown
 
 
 def test_runs_cut_by_time_alone_are_told() -> None:

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from slurm_ofu.reports.as_formatted import Formatting, formatted_csv, formatted_
 from slurm_ofu.reports.formatting import default_columns, help_format, parse_format
 from slurm_ofu.reports.free_text import cell_width
 from slurm_ofu.reports.printed_fields import FIELDS, fields_by
+from slurm_ofu.reports.times_shown import checked_time_format
 from slurm_ofu.values import Claim, GroupBy, UsageRow
 from tests.figures.examples import measured, unmeasured
 from tests.reports.examples import CET, HOSTILE, accounted, job_row
@@ -64,8 +65,11 @@ def test_plus_adds_to_the_default_fields() -> None:
 @pytest.mark.parametrize(
     ("text", "width", "alignment"),
     [
-        ("JobName", 10, "<"),
-        ("JobName%20", 20, "<"),
+        ("JobName", 10, ">"),
+        ("JobName%20", 20, ">"),
+        ("JobID", 12, "<"),
+        ("jobidraw", 12, "<"),
+        ("JobID%20", 20, ">"),
         ("JobName%-20", 20, "<"),
         ("JobName%<20", 20, "<"),
         ("JobName%>20", 20, ">"),
@@ -78,7 +82,8 @@ def test_plus_adds_to_the_default_fields() -> None:
     ],
 )
 def test_width_and_alignment(text: str, width: int, alignment: str) -> None:
-    """%20 is a width, and - < ^ > before it say where in it."""
+    """%20 is a width, and - < ^ > before it say where in it; without one it is to the right, but for ids of
+    no width, as sacct has it."""
     column = parse_format(text, "job")[-1]
     assert (width, alignment) == (column.width, column.alignment)
 
@@ -93,7 +98,8 @@ def test_width_and_alignment(text: str, width: int, alignment: str) -> None:
         ("OFU%", "job", None),
         ("OFU%x", "job", "is no field: write NAME"),
         ("OFU%1001", "job", "at most 1000"),
-        ("OFU%99999", "job", "is no field: write NAME"),
+        ("OFU%99999", "job", "at most 1000"),
+        ("OFU%" + "9" * 5000, "job", "at most 1000"),
         ("OFU;JobID", "job", "is no field: write NAME"),
         (HOSTILE, "job", "is no field"),
         ("x" * 99, "job", "x…' is no field"),
@@ -142,10 +148,10 @@ ROWS = [
 
 
 TABLE = """\
-JobID        JobName    State         Elapsed      OFU OFUError GP+
------------- ---------- ---------- ---------- -------- -------- ---
-1001         a-very-lo+ COMPLETED    02:00:00   40.0 %      0.2 16.0
-1000_7       train      TIMEOUT      02:00:00      n/a      n/a 16.0
+JobID           JobName      State    Elapsed             OFU OFUError GPUH
+------------ ---------- ---------- ---------- --------------- -------- ----
+1001         a-very-lo+  COMPLETED   02:00:00          40.0 %      0.2 16.0
+1000_7            train    TIMEOUT   02:00:00 n/a (no_source)      n/a 16.0
 
 Notes
   no_source: no counter source on this GPU: NVML GPM (Hopper or later), DCGM
@@ -161,7 +167,13 @@ def test_table() -> None:
     )
     assert TABLE == shown
     bare = formatted_table(ROWS, "job", chosen("JobID,OFU"), width=80, header=False)
-    assert "1001           40.0 %\n1000_7            n/a\n" == bare
+    assert "1001                  40.0 %\n1000_7       n/a (no_source)\n" == bare
+
+
+def test_every_field_at_once() -> None:
+    """ALL is sacct's word for every field that such lines have, and no beginning of AllocTRES."""
+    assert [field.name for field in fields_by("user")] == names("all", "user")
+    assert ["JobID", *(field.name for field in fields_by("job"))] == names("JobID,ALL")
 
 
 def test_alignments() -> None:
@@ -209,11 +221,56 @@ def test_running_and_unknown() -> None:
     for programs, times Unknown as sacct has them."""
     row = job_row(running=True, submit_epoch_s=None)
     formatting = chosen("State,End,Submit,Elapsed,JobName")
-    assert "RUNNING|Unknown|Unknown||\n" == formatted_parsable(
+    assert "RUNNING|Unknown|Unknown|02:00:00|\n" == formatted_parsable(
         [row], "job", formatting, separation=PARSABLE, header=False
     )
     shown = formatted_table([row], "job", formatting, width=80, header=False)
-    assert ["RUNNING", "Unknown", "Unknown", "unknown", "unknown"] == shown.split()
+    assert ["RUNNING", "Unknown", "Unknown", "02:00:00", "unknown"] == shown.split()
+
+
+def test_elapsed_before_slurm_has_said_it() -> None:
+    """Till accounting was read, a run has taken the time from its start to its end; Slurm's word goes before,
+    and without a start nothing is known."""
+    rows = [job_row(), job_row(elapsed_seconds=60.0), job_row(start_epoch_s=None)]
+    lines = formatted_parsable(
+        rows, "job", chosen("Elapsed,ElapsedRaw"), separation=PARSABLE, header=False
+    ).splitlines()
+    assert ["02:00:00|7200", "00:01:00|60", "|"] == lines
+
+
+def test_what_a_zero_is() -> None:
+    """An OFU of 0 is told apart for programs by its kind, and for people by what stands behind it; the error
+    is a ratio for programs, as the OFU beside it."""
+    hour = 3600.0
+    seconds: dict[str, Any] = {
+        **dict.fromkeys(("tensor_ref_seconds", "tensor_active_seconds", "tensor_ref_variance"), 0.0),
+        **dict.fromkeys(("non_tensor_covered_seconds", "idle_covered_seconds"), 16 * hour),
+    }
+    idle = measured(**seconds, idle_seconds=16 * hour, non_tensor_seconds=0.0)
+    fp64 = measured(**seconds, idle_seconds=0.0, non_tensor_seconds=15 * hour)
+    rows = [job_row(1, idle), job_row(2, fp64), job_row(3, unmeasured())]
+    lines = formatted_parsable(rows, "job", chosen("OFU,Kind"), separation=PARSABLE, header=False)
+    assert ["0.0|idle", "0.0|non_tensor", "|unmeasured"] == lines.splitlines()
+    shown = formatted_table(rows, "job", chosen("JobID%1,OFU"), width=80, header=False).splitlines()
+    assert ["1", "0.0 % (idle)"] == shown[0].split(maxsplit=1)
+    assert ["2", "0.0 % (no tensor work)"] == shown[1].split(maxsplit=1)
+    ofu, error = formatted_csv(ROWS[:1], "job", chosen("OFU,OFUError"), header=False).strip().split(",")
+    assert 0.002 == pytest.approx(float(error), rel=0.5)
+    assert 0.4 == float(ofu)
+
+
+def test_lives_of_one_job_are_told_apart() -> None:
+    """Two lines of one job id look alike: a note says what tells them apart, unless a column does."""
+    rows = [job_row(1, **accounted()), job_row(1, **accounted(restart_count=1)), job_row(2, **accounted())]
+    shown = formatted_table(rows, "job", chosen("JobID,OFU"), width=80)
+    assert "several lines of job 1: it was requeued; +Restarts, +Start tell them apart" in shown
+    assert "requeued" not in formatted_table(rows, "job", chosen("JobID,Restarts,OFU"), width=80)
+
+
+def test_notes_go_with_what_they_are_about() -> None:
+    """Without a field of figures there is nothing to explain."""
+    assert "Notes" not in formatted_table(ROWS, "job", chosen("JobID,State"), width=80)
+    assert "Notes" in formatted_table(ROWS, "job", chosen("JobID,Reason"), width=80)
 
 
 def test_a_claim() -> None:
@@ -242,6 +299,13 @@ def test_times(time_format: str | None, shown: str) -> None:
     formatting = chosen("Start", time_format=time_format)
     text = formatted_parsable([job_row()], "job", formatting, separation=PARSABLE, header=False)
     assert shown + "\n" == text
+
+
+@pytest.mark.parametrize("text", ["bad", "Standard", "%H" * 999])
+def test_time_formats_that_say_no_time(text: str) -> None:
+    """What Slurm's commands call an invalid SLURM_TIME_FORMAT is refused: every time would look the same."""
+    with pytest.raises(UsageError, match="SLURM_TIME_FORMAT="):
+        checked_time_format(text, now=datetime.now(timezone.utc))
 
 
 @pytest.mark.parametrize("output", ["table", "parsable", "csv"])

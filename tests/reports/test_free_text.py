@@ -34,6 +34,15 @@ def test_padding_is_exact(text: str, width: int, right: bool) -> None:
     assert width == cell_width(padded(text, width, right=right))
 
 
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [("z\u0301\u0302", 1), ("เด็ก", 3), ("\u26a0\ufe0f", 1), ("1\u20e3", 1), ("日本", 4), ("naïve", 5)],
+)
+def test_marks_take_no_cell_of_their_own(text: str, width: int) -> None:
+    """What stands above, below or around another character widens no column, in any script."""
+    assert width == cell_width(text)
+
+
 def test_a_cut_is_marked() -> None:
     """Shortened text ends in an ellipsis; wide characters count two cells."""
     assert ["partition", "parti…", "日本…"] == [

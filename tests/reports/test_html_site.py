@@ -10,7 +10,7 @@ import pytest
 from slurm_ofu.errors import ConfigError
 from slurm_ofu.reports.free_text import printable
 from slurm_ofu.reports.html_site import Site
-from slurm_ofu.values import Finding, JobPage, Selection, UsageRow
+from slurm_ofu.values import Finding, Goals, JobPage, Selection, UsageRow
 from tests.figures.examples import HOUR, measured, unmeasured
 from tests.reports.examples import HOSTILE, accounted, job_row
 from tests.reports.html_examples import (
@@ -227,22 +227,31 @@ def test_gpus_that_a_finding_is_about_are_marked() -> None:
     assert ["", "", "", "2", *["3"] * 4] == [numbers for _, numbers in lines[2:]]
 
 
+def test_a_jobs_page_says_goal_and_loss() -> None:
+    """As on the page of text: what was expected of the job, and what it lost against that."""
+    row = month(1)[0]
+    goals = Goals(default_ratio=0.9, by_partition={})
+    site = Site(site_facts([row], goals=goals), templates(), assets(), findings_of=lambda page: ())
+    text = Elements(dict(site.pages(lambda run_id: page_like(row)))["jobs/alpha-2000.html"]).text
+    assert re.search(r"Goal 90 % \(partition \w+\): [0-9.]+ GPU-hours below it", " ".join(text.split()))
+
+
 def test_an_empty_window_has_pages_all_the_same() -> None:
     """Without a job the pages say so; nothing is zero per cent."""
     pages = rendered([], groups={}, course=None)
     assert "No GPU jobs in this window." in Elements(pages["index.html"]).text
     assert "0.0 %" not in Elements(pages["index.html"]).text
     assert "No GPU jobs in this window." in Elements(pages["coverage.html"]).text
-    assert "No job is judged." in Elements(pages["worst.html"]).text
+    assert "No job is ranked." in Elements(pages["worst.html"]).text
     assert not any("Everything was measured" in text for text in pages.values())
 
 
-def test_who_lost_nothing_is_told_from_who_is_not_judged() -> None:
-    """An empty list says whether jobs were judged at all."""
+def test_who_lost_nothing_is_told_from_who_is_not_ranked() -> None:
+    """An empty list says whether jobs were ranked at all."""
     rows = [job_row(1, measured(lost_seconds=0.0))]
     judged, nobody = (Elements(rendered(rows, worst=worst)["worst.html"]).text for worst in (rows, []))
-    assert "Of the jobs that are judged (1) none lost any." in judged
-    assert "No job is judged." in nobody
+    assert "Of the jobs that are ranked (1) none lost any." in judged
+    assert "No job is ranked." in nobody
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from slurm_ofu.reports.as_json import pages_as_json
 from slurm_ofu.reports.as_page import as_page
 from slurm_ofu.reports.free_text import cell_width
 from slurm_ofu.reports.page_findings import told
-from slurm_ofu.values import Finding, JobPage
+from slurm_ofu.values import Finding, Goals, JobPage
 from tests.audits.cases import CASES, found
 from tests.audits.pages import job, job_on, unseen, unused, worked
 from tests.reports.examples import CET, HOSTILE, question
@@ -105,6 +105,41 @@ def test_one_thing_to_try(page: JobPage, advice: str) -> None:
     assert advice in (told(finding, page, CET)[1] or "")
 
 
+def test_a_low_clock_says_what_the_driver_said() -> None:
+    """That the driver named no reason, that it named one for a moment, and that it was not asked are told
+    apart."""
+    for changes, words in (
+        ({}, "was 69.7 % of reference; the driver named no reason"),
+        ({"power": 0.01}, "; the driver named a reason for 1.0 % of the time only"),
+        ({"throttled_thermal_seconds": None}, "; whether the driver slowed it down is not known"),
+    ):
+        page = job(worked(clock=0.697, **changes))
+        (finding,) = found(page)
+        said, advice = told(finding, page, CET)
+        assert said.startswith("the clock of its GPU while computing was 69.7 % of reference")
+        assert words in said
+        assert "limit of clock or power is set on n1" in (advice or "")
+
+
+def test_the_goal_and_what_was_lost_against_it() -> None:
+    """A run whose loss is counted says its partition's goal and the loss, which is that of single GPUs; one
+    that did other work, or was not measured, has no such line."""
+    goals = Goals(by_partition={"gpu": 0.45})
+    for page, line in (
+        (job(worked(tensor=0.225, clock=1.0)), "Goal      45 % (partition gpu): 2.0 GPU-hours below it"),
+        (job(worked(tensor=0.9)), "Goal      45 % (partition gpu): reached"),
+        (
+            job(worked(tensor=0.9, clock=1.0), worked(tensor=0.225, clock=1.0)),
+            "Goal      45 % (partition gpu): reached; 2.0 GPU-hours of single GPUs below it",
+        ),
+        (job(unused()), "Goal      45 % (partition gpu): 4.0 GPU-hours below it"),
+    ):
+        assert f"  {line}\n" in shown(page, goals=goals)
+    for page in (job(worked(tensor=0.0, non_tensor=1.0)), job(unseen())):
+        assert "Goal" not in shown(page, goals=goals)
+    assert "Goal" not in shown(job(worked()))
+
+
 def test_short_runs_have_nothing_to_try() -> None:
     """Of what cannot be judged nothing is asked."""
     page = job(worked(hours=0.02), hours=0.02)
@@ -121,12 +156,13 @@ def test_what_goes_on_is_said_so_far() -> None:
     tail = job(worked(idle=0.5, tail=0.5), running=True)
     (idle,) = found(tail)
     assert (
-        "its GPU has been idle since 2026-11-05 12:00:00 CET (UTC+01:00) (2.0 GPU-hours)"
-        == (told(idle, tail, CET)[0])
+        "its GPU has been idle since 2026-11-05 12:00:00 CET (UTC+01:00), as of its last record,"
+        " 2026-11-05 14:00:00 CET (UTC+01:00) (2.0 GPU-hours)" == (told(idle, tail, CET)[0])
     )
     words = " ".join(shown(so_far).split())
     assert "State RUNNING" in words
     assert "Time since 2026-11-05 10:00:00 CET (UTC+01:00); figures of its first 4.0 h" in words
+    assert "figures of its first 4.0 h as of 2026-11-05 14:00:00 CET (UTC+01:00)" in words
     assert "percentage points (95 %), so far" in words
 
 

@@ -125,7 +125,7 @@ def test_the_peak_is_said_where_it_is_another_figure() -> None:
     ("power", "heat", "said"),
     [
         (0.0, 0.0, "Throttled never, of 16.0 GPU-hours"),
-        (0.5 * HOUR, 0.0, "Throttled 0.500 GPU-hours by the power limit, 0.0 by heat, of 16.0 GPU-hours"),
+        (0.5 * HOUR, 0.0, "Throttled 0.5 GPU-hours by the power limit, 0.0 by heat, of 16.0 GPU-hours"),
     ],
 )
 def test_slow_clocks_are_said(power: float, heat: float, said: str) -> None:
@@ -155,7 +155,7 @@ def test_a_suspect_gpus_course_is_not_shown() -> None:
     line = timeline(0.4, 0.4)
     good, odd = {"timeline": line}, {"timeline": timeline(0.0, 0.0), "reason": "suspect"}
     assert "all 0 %" not in words(of(good, odd))
-    assert "0 % to 40.0 %" in words(of(good, odd))
+    assert "all 40.0 %, █ = 40.0 %" in words(of(good, odd))
     assert "Timeline" not in words(of(odd))
     (row,) = json.loads(pages_as_json([of(good, odd)], question(), generated_at=datetime.now(CET)))["rows"]
     assert [0.4, 0.4] == row["timeline"]["ofu_ratios"]

@@ -40,6 +40,14 @@ def test_days_of_a_window() -> None:
     assert ["2026-11-04"] == shown("day", "2026-11-04T00:00", "2026-11-05T00:00")
 
 
+def test_months_of_a_window() -> None:
+    """Each local month that the window touches, over the year's end and where clocks change."""
+    assert ["2026-12", "2027-01"] == shown("month", "2026-12-31T23:00", "2027-02-01T00:00")
+    edges = span_edges("month", at("2026-03-01"), at("2026-05-01"), BERLIN)
+    assert [31 * 24.0 - 1, 30 * 24.0] == [(after - before) / 3600 for before, after in pairwise(edges)]
+    assert at("2026-12-15") == span_edges("month", at("2026-12-01"), at("2026-12-15"), BERLIN)[-1]
+
+
 @pytest.mark.parametrize(("day", "hours"), [("2026-03-29", 23.0), ("2026-10-25", 25.0), ("2026-10-26", 24.0)])
 def test_days_on_which_clocks_change(day: str, hours: float) -> None:
     """Such a day has 23 or 25 hours."""

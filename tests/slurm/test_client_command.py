@@ -102,6 +102,19 @@ def test_unreachable(stderr: str, expected: bool) -> None:
     assert expected is ("does not answer" in str(client_command.failure("sacct", finished)))
 
 
+def test_without_slurm_conf() -> None:
+    """Where a command finds no configuration, the setting that names it comes first, Slurm's words after it."""
+    stderr = (
+        "sacct: error: s_p_parse_file: cannot stat file /x/slurm.conf: No such file or directory\n"
+        "sacct: error: ClusterName needs to be specified\n"
+        "sacct: fatal: Unable to process configuration file\n"
+    )
+    finished = client_command.Finished(returncode=1, stdout=b"", stderr=stderr)
+    said = str(client_command.failure("sacct", finished))
+    assert said.startswith("sacct finds no slurm.conf that it can use: name it in [accounting] slurm_conf")
+    assert "cannot stat file /x/slurm.conf" in said
+
+
 @pytest.mark.parametrize(("mode", "said"), [(None, "No such file"), (0o644, "Permission denied")])
 def test_cannot_be_started(tmp_path: Path, mode: int | None, said: str) -> None:
     """A command that is not there or may not be run is unusable, and the message names the setting."""

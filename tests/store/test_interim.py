@@ -14,7 +14,7 @@ from slurm_ofu.store.written_back import Window, WriteBackQueue
 from slurm_ofu.values import NodeRecord, Reconciliation
 from tests.store.accounting_rows import START_S, make_row
 from tests.store.databases import content, make_store, query, rows
-from tests.store.records import START, as_interim, make_gpu, make_job, make_record
+from tests.store.records import START, as_interim, make_gpu, make_job, make_record, make_unstarted
 
 END = START + 3600.0
 NEVER = float("-inf")
@@ -109,9 +109,12 @@ def test_what_a_job_claims_is_said_at_its_end(store: SqliteStore) -> None:
 def test_slurm_says_what_it_is(store: SqliteStore) -> None:
     """Name, QOS and state are Slurm's while it goes on; its times are the nodes', its exit unknown."""
     store.write([so_far(900.0)])
-    store.take_accounting([make_row(end=None, state="SUSPENDED", node_list="n[1-2]", gpu_count=2)])
+    store.take_accounting(
+        [make_row(end=None, suspended=60, state="SUSPENDED", node_list="n[1-2]", gpu_count=2)]
+    )
     columns = "job_name, qos, state, running, accounted, exit_code, submit_epoch_s, elapsed_seconds"
-    expected = ("train", "normal", "SUSPENDED", 1, 0, None, START - 10, None)
+    columns += ", suspended_seconds"
+    expected = ("train", "normal", "SUSPENDED", 1, 0, None, START - 10, None, 60)
     assert [expected] == query(store.path, f"SELECT {columns} FROM run")
     assert (1, "SUSPENDED", 900.0) == run_row(store)
 
@@ -213,3 +216,21 @@ def test_nothing_is_written_back_before_the_end(store: SqliteStore) -> None:
     assert 0 == queue.count_due(window)
     store.take_accounting([make_row(end=START_S + 3600)])
     assert 1 == queue.count_due(window)
+
+
+@pytest.mark.parametrize("epilog_first", [False, True])
+def test_an_epilog_alone_belongs_to_the_run_that_went_on(store: SqliteStore, *, epilog_first: bool) -> None:
+    """A node lost what its prolog left, long after its latest interim record: that is no second run."""
+    words = [so_far(900.0), make_unstarted(node="n2"), make_unstarted(node="n1")]
+    for record in words[::-1] if epilog_first else words:
+        store.write([record])
+    assert [(1,)] == query(store.path, "SELECT COUNT(*) FROM run")
+    store.take_accounting([make_row(node_list="n[1-2]", node_count=2, gpu_count=2)])
+    assert (0, "COMPLETED", 3600.0) == run_row(store)
+
+
+def test_an_epilog_alone_of_the_next_life_is_not_the_former_one_s(store: SqliteStore) -> None:
+    """Though the former one's final word has not come."""
+    store.write([so_far(900.0)])
+    store.write([make_unstarted(make_job(restart_count=1), node="n2")])
+    assert [(0, 1), (1, 0)] == query(store.path, "SELECT restart_count, running FROM run ORDER BY 1")

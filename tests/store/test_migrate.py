@@ -13,7 +13,7 @@ import pytest
 
 from slurm_ofu.errors import StoreError
 from slurm_ofu.store import migrate as migrate_module
-from slurm_ofu.store.migrate import main, migrate
+from slurm_ofu.store.migrate import hand_over, main, migrate
 from slurm_ofu.store.schema import MIGRATIONS, SCHEMA_VERSION
 from slurm_ofu.store.write import SqliteStore
 from tests.store.accounting_rows import make_row
@@ -217,3 +217,20 @@ def test_the_command_line_says_why_not(tmp_path: Path, capsys: pytest.CaptureFix
     """A failure is one line on stderr and status 1."""
     assert 1 == main([str(tmp_path / "ofu.db"), "--group", "no-such-group"])
     assert capsys.readouterr().err.startswith("error: group 'no-such-group' does not exist")
+
+
+def test_a_directory_with_other_files_stays_as_it_is(tmp_path: Path) -> None:
+    """A database below /tmp, or in a site's own directory, closes that to nobody and gives it to nobody."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (shared / "theirs").touch()
+    path = shared / "ofu.db"
+    migrate(path)
+    hand_over(path, group=None, world_readable=False)
+    assert (0o1777, 0o600) == (stat.S_IMODE(shared.stat().st_mode), stat.S_IMODE(path.stat().st_mode))
+    with pytest.raises(StoreError, match="a directory of its own"):
+        hand_over(path, group=None, world_readable=False, owner_id=65534)
+    (shared / "theirs").unlink()
+    hand_over(path, group=None, world_readable=False)
+    assert 0o700 == stat.S_IMODE(shared.stat().st_mode)

@@ -237,6 +237,17 @@ def test_a_run_counts_on_each_node_and_model_with_its_gpus_there(tmp_path: Path)
     assert (6.0, 1470.0) == (whole.sums.gpu_count, whole.sums.tensor_ref_seconds)
 
 
+def test_the_assumed_time_of_gpus_without_a_prolog_is_of_unknown_model(tmp_path: Path) -> None:
+    """Their rows say neither time nor model: by GPU model their node's assumed time counts as in the total."""
+    store = make_store(tmp_path / "ofu.db")
+    job = make_job(node_list="n[1-2]", node_count=2)
+    store.write([make_record(job), make_unstarted(node="n2")])
+    rows = Reader(store.path).usage(Selection(), "gpu-model")
+    [whole] = Reader(store.path).usage(Selection(), "user")
+    assert 7200.0 == whole.sums.allocated_seconds
+    assert [3600.0, 3600.0] == [row.sums.allocated_seconds for row in rows]
+
+
 def test_goals_are_those_of_partitions(tmp_path: Path) -> None:
     """A GPU at 0.2 of 3,500 s lost half against 0.40, and nothing against 0.1; above it nothing is gained."""
     store = make_store(tmp_path / "ofu.db")
@@ -294,6 +305,22 @@ def test_filters_that_slurm_knows(tmp_path: Path, selection: Selection, jobs: se
     )
     change(store.path, "UPDATE run SET running = 1 WHERE job_id = 3")
     assert jobs == {row.run.job_id for row in Reader(store.path).jobs(selection) if row.run}
+
+
+def test_states_that_slurm_has_not_said(tmp_path: Path) -> None:
+    """UNKNOWN are runs that are over, without a state in which they ended; a passing one is none."""
+    store = make_store(tmp_path / "ofu.db")
+    store.write([make_record(make_job(job_id=job_id)) for job_id in (1, 2, 3, 4)])
+    store.take_accounting([make_row(job_id=1, state="FAILED")])
+    change(store.path, "UPDATE run SET state = 'COMPLETING' WHERE job_id = 2")
+    change(store.path, "UPDATE run SET running = 1 WHERE job_id = 3")
+
+    def found(*states: str) -> set[int]:
+        return {row.run.job_id for row in Reader(store.path).jobs(Selection(states=states)) if row.run}
+
+    assert {2, 4} == found("UNKNOWN")
+    assert {1, 2, 4} == found("UNKNOWN", "FAILED")
+    assert {2, 3, 4} == found("UNKNOWN", "RUNNING")
 
 
 def test_gpus_come_in_the_order_of_runs(tmp_path: Path) -> None:

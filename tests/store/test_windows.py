@@ -344,6 +344,44 @@ def test_the_peak_is_known_of_whole_runs_alone(template: bytes) -> None:
         ]
 
 
+def test_a_piece_is_never_covered_for_more_than_it_had(template: bytes) -> None:
+    """Not where Slurm charges less than was measured either: 3,000 of 3,600 s, the first 900 of them half
+    measured. Sums stay those of the whole."""
+    record = busy_then_idle()
+    late = replace(record.quarters[0], covered_seconds=450.0)
+    gpu = replace(record.gpus[0], covered_seconds=3150.0)
+    record = replace(record, gpus=(gpu,), quarters=(late, *record.quarters[1:]))
+    row = make_row(start=BEGIN, end=BEGIN + 3000)
+    with World(template, [record], [row]) as reader:
+        pieces = [reader.jobs(window(at, at + 900))[0].sums for at in (0, 900, 1800, 2700)]
+        assert all(its.covered_seconds <= (its.allocated_seconds or 0.0) * (1 + 1e-9) for its in pieces)
+        agree(reader.jobs(Selection())[0].sums, pieces)
+
+
+def test_what_is_charged_after_a_node_s_last_word_lies_behind_it(template: bytes) -> None:
+    """A node was heard for an hour and then died; Slurm noticed three hours later. Nobody measured those."""
+    record = replace(busy_then_idle(), interim=True, exit_code=None)
+    row = make_row(start=BEGIN, end=BEGIN + 4 * 3600, state="NODE_FAIL")
+    with World(template, [record], [row]) as reader:
+        for by in EVERY_GROUP:
+            hours = [reader.usage(window(3600.0 * at, 3600.0 * (at + 1)), by)[0].sums for at in range(4)]
+            assert [3600.0] * 4 == [its.allocated_seconds for its in hours]
+            assert [3600.0, 0.0, 0.0, 0.0] == [its.ofu_covered_seconds for its in hours]
+            assert [0] * 4 == [its.prorated_run_count for its in hours]
+
+
+def test_time_held_suspended_is_told_where_slurm_charges_none(template: bytes) -> None:
+    """Of a job that was suspended from its first second to its last: the GPU that two jobs held counts half,
+    by node and model as by run."""
+    half = replace(busy_then_idle().gpus[0], position=1, allocated_seconds=1800.0, covered_seconds=0.0)
+    record = replace(busy_then_idle(), gpus=(busy_then_idle().gpus[0], half), quarters=())
+    row = make_row(start=BEGIN, end=BEGIN + 3600, suspended=3600)
+    with World(template, [record], [row]) as reader:
+        for by in EVERY_GROUP:
+            (its,) = reader.usage(Selection(), by)
+            assert 5400.0 == its.sums.held_suspended_seconds
+
+
 def test_a_run_without_quarter_hours_is_cut_by_time(template: bytes) -> None:
     """And marked; but not where nothing was measured: GPUs are held all the time."""
     measured = replace(busy_then_idle(), quarters=())

@@ -24,6 +24,7 @@ from slurm_ofu.values import (
     UsageRow,
 )
 from slurm_ofu.wiring.auditing import NOT_FROM_SLURM, audit_results
+from slurm_ofu.wiring.claiming import with_peak
 from slurm_ofu.wiring.from_slurm import SlurmReader
 from tests.audits.rows import GOALS, SETTINGS, START, gpu, idle_gpu, run, run_gpus, silent_gpu
 from tests.store.accounting_rows import START_S, make_row
@@ -125,7 +126,7 @@ def test_what_is_found_in_a_database(tmp_path: Path) -> None:
         "waste": [],
         "idle": [("ended", "1", 20), ("running", "2", 8)],
         "unused": [("run", "3", 10), ("user", "ada", 10)],
-        "coverage": [("partition", "gpu: no_source", 40), ("node", "n1", 40)],
+        "coverage": [("partition", "gpu: no_source", 40), ("node", "n1: no_source", 40)],
     } == {
         str(result.audit): [
             (entry.kind, entry.subject, round(entry.weight_gpu_hours)) for entry in result.entries
@@ -220,8 +221,8 @@ def slow_starter(job_id: int, start: float, *, user: str = "ada") -> NodeRecord:
 
 
 def test_a_run_that_the_window_cuts_is_no_regression(tmp_path: Path) -> None:
-    """A quarter hour of loading at the window's end, or before its beginning, is not a run's OFU: nothing fell,
-    and what it states of itself fits."""
+    """A quarter hour of loading at the window's end, or before its beginning, is not a run's OFU: nothing
+    fell, and what it states of itself fits."""
     store = make_store(tmp_path / "ofu.db")
     starts = [START + 8 * 3600 * number for number in range(8)]
     store.write([slow_starter(job_id, start) for job_id, start in enumerate(starts, start=1)])
@@ -267,7 +268,7 @@ def test_what_slurms_accounting_tells() -> None:
 
 
 def test_a_drop_is_found_in_slurms_accounting() -> None:
-    """Where each week is an answer of its own, runs of other weeks are other runs, whatever their place in it."""
+    """Where each week is an answer of its own, runs of other weeks are other runs, whatever their place."""
     week = 7 * 86_400
     found = [(number, START_S - number * week, 0.40) for number in range(1, 8)]
     found.append((20, START_S + 3600, 0.16))
@@ -288,6 +289,19 @@ def test_a_drop_is_found_in_slurms_accounting() -> None:
         (entry.kind, entry.figures["before_run_count"], entry.figures["after_run_count"])
         for entry in result.entries
     ]
+
+
+@pytest.mark.parametrize(("profile", "listed"), [(None, ["1"]), ("1g.10gb", [])])
+def test_a_slice_has_not_the_peak_of_its_gpu(tmp_path: Path, profile: str | None, listed: list[str]) -> None:
+    """Of a seventh of a GPU that works hard it is not said that its job states too little."""
+    store = make_store(tmp_path / "ofu.db")
+    one = gpu(ofu=0.5, mig_profile=profile)
+    claim = Claim(kind="tflops", value=70.0, text="tflops=70")
+    job = replace(make_job(job_id=1), claim=claim)
+    store.write([make_record(job, gpus=[one], start=START, end=NOW, allocated=36_000.0)])
+    reader = Reader(store.path, held_against=with_peak)
+    (result,) = audit_results(CONFIG, reader, ["claims"], Selection(), NOW)
+    assert listed == [entry.subject for entry in result.entries]
 
 
 def test_a_slow_gpu_is_found_in_a_database(tmp_path: Path) -> None:

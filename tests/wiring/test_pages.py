@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slurm_ofu.errors import ConfigError, UsageError
+from slurm_ofu.reports.order import worst_of
 from slurm_ofu.reports.question import Question
 from slurm_ofu.store.read import Reader
 from slurm_ofu.store.write import SqliteStore
@@ -101,6 +104,36 @@ def test_a_site_is_written_anew(reader: Reader, tmp_path: Path) -> None:
     assert 2 == done.removed_count == sum(path.startswith("jobs/") for path in pages)
     assert "bob" in pages["users.html"].text
     assert "Our GPUs" in pages["index.html"].text
+
+
+def test_the_worst_list_is_the_terminals(tmp_path: Path) -> None:
+    """Both hold the runs that lost most, short ones and those of little coverage too, none that was busy
+    without tensor cores or of which that is not known; how many those are stands below."""
+    judged: dict[str, Any] = {
+        "idle_seconds": 0.0,
+        "idle_covered_seconds": 3500.0,
+        "non_tensor_covered_seconds": 3500.0,
+    }
+    low = replace(make_gpu(tensor_ref=35.0), non_tensor_seconds=0.0, **judged)
+    other = replace(make_gpu(tensor_ref=0.0), non_tensor_seconds=3500.0, **judged)
+    store = SqliteStore(
+        tmp_path / "ofu.db", group=None, world_readable=True, wait_seconds=30.0, expand_hostlist=expand
+    )
+    store.write(
+        [
+            make_record(make_job(job_id=1), gpus=[low], end=START + 60.0, allocated=60.0),
+            make_record(make_job(job_id=2), gpus=[other]),
+            make_record(make_job(job_id=3)),
+        ]
+    )
+    reader = Reader(tmp_path / "ofu.db")
+    listed = worst_of(reader.jobs(QUESTION.selection), 5)
+    assert ["1"] == [row.group for row in listed]
+    write_pages(Config(path="x.toml"), reader, QUESTION, tmp_path / "pages", NOW)
+    page = Elements((tmp_path / "pages" / "worst.html").read_text())
+    assert "1: busy without tensor cores" in page.text
+    assert "1: whether they worked without tensor cores is not known" in page.text
+    assert "No job is ranked" not in page.text
 
 
 def test_what_a_reader_does_not_know_is_left_out(reader: Reader, tmp_path: Path) -> None:

@@ -148,3 +148,17 @@ def test_a_page_that_went_is_no_longer_ours(tmp_path: Path) -> None:
     (tmp_path / "users.html").write_text("theirs")
     write(tmp_path, {"index.html": "3"})
     assert {"index.html": "3", "users.html": "theirs"} == found(tmp_path)
+
+
+def test_what_cannot_be_written_is_named_as_its_reader_knows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path stands in the message once, and a page by its own name."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"^no/where: the pages cannot be written"):
+        write(Path("no/where"), {"index.html": "1"})
+    write(Path("site"), {"index.html": "1"})
+    Path("site/index.html").unlink()
+    Path("site/index.html").mkdir()
+    with pytest.raises(UsageError, match=r"^site/index\.html: the pages cannot be written"):
+        write(Path("site"), {"index.html": "2"})

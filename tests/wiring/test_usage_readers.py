@@ -251,6 +251,7 @@ def test_a_job_that_goes_on_is_shown_where_it_is_asked_for() -> None:
     """Its GPUs count as allocated until now; nothing is known of what they did."""
     running = make_row(job_id=3, end=None, state="RUNNING", gpu_count=2)
     running = replace(running, elapsed_seconds=1200)
+    assert [] == slurm(running, make_row(job_id=4)).jobs(Selection(states=("UNKNOWN",)))
     [row] = slurm(running, make_row(job_id=4)).jobs(Selection(states=("RUNNING",)))
     assert row.run is not None
     assert (3, True, START_S + 1200.0) == (row.run.job_id, row.run.running, row.run.end_epoch_s)
