@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from typing import Final
+from typing import Any, Final
 
 from slurm_ofu.cli.local_zone import LocalZone
 from slurm_ofu.errors import UsageError
@@ -25,6 +25,7 @@ from slurm_ofu.values.states import RUNNING
 
 _WIDTH_WITHOUT_TERMINAL = 100
 _NARROWEST = 60
+_MOST_VALUES = 32_000  # of one SQL statement; SQLite refuses more than 32,766
 _EVERY_CLUSTER = "all"  # as sacct has it
 _LEAP_YEARS_APART = 8  # at most, as in 1896 and 1904
 #: A window that ends now reaches so far beyond: its end is a whole second, and nodes' clocks may be ahead.
@@ -126,14 +127,11 @@ def question_of(
     worst: int | None = None,
     from_slurm: bool = False,
 ) -> Question:
-    """The question that these options ask. Raises UsageError.
-
-    Slurm's accounting (``from_slurm``) has to be read for all of a window, and knows no figures so far.
-    """
+    """The question that these options ask. Raises UsageError."""
     zone = LocalZone()
-    # As with sacct, a state without a window is that of this moment: a running job as it fares so far.
-    are_running = states == (RUNNING,) and starttime is endtime is None and by not in ("day", "hour")
-    unlimited = bool(jobs) or (are_running and not from_slurm)
+    # Slurm's accounting has to be read for all of a window, and knows no figures so far.
+    are_running = not from_slurm and starttime is endtime is None and _run_now(states, by)
+    unlimited = bool(jobs) or are_running
     start, end = _window(starttime, endtime, unlimited=unlimited, now=now, zone=zone)
     slack = _CLOCKS_APART_SECONDS if _ends_now(start, end, now) else 0.0
     selection = Selection(
@@ -147,12 +145,10 @@ def question_of(
         job_names=job_names,
         node_names=node_names,
         states=states,
-        job_ids=tuple(job.job_id for job in jobs if job.job_id is not None),
-        array_tasks=tuple(dict.fromkeys(task for job in jobs for task in job.array_tasks)),
-        het_components=tuple(job.het_component for job in jobs if job.het_component is not None),
+        **_ids(jobs),
     )
     return Question(
-        selection=selection,
+        selection=_askable(selection),
         by=by,
         zone=zone,
         jobs=jobs,
@@ -161,6 +157,32 @@ def question_of(
         slack_seconds=slack,
         own=not users and bool(selection.users),
     )
+
+
+def _run_now(states: tuple[str, ...], by: GroupBy) -> bool:
+    """As with sacct, a state without a window is that of this moment: a running job as it fares so far."""
+    return states == (RUNNING,) and by not in ("month", "day", "hour")
+
+
+def _ids(jobs: Sequence[AskedJob]) -> dict[str, Any]:
+    return {
+        "job_ids": tuple(job.job_id for job in jobs if job.job_id is not None),
+        "array_tasks": tuple(dict.fromkeys(task for job in jobs for task in job.array_tasks)),
+        "het_components": tuple(job.het_component for job in jobs if job.het_component is not None),
+    }
+
+
+def _askable(selection: Selection) -> Selection:
+    """The selection. Raises UsageError for one that names more than a database takes at once."""
+    jobs = len(selection.job_ids) + len(selection.array_tasks) + len(selection.het_components)
+    names = (selection.users, selection.partitions, selection.accounts, selection.clusters, selection.qos)
+    lists = (*names, selection.job_names, selection.node_names, selection.states)
+    if 3 * jobs + sum(map(len, lists)) > _MOST_VALUES:
+        raise UsageError(
+            f"too much is named for one question (at most {_MOST_VALUES // 3} jobs, or {_MOST_VALUES} names):"
+            " ask for a part at a time, for whole arrays, or for a window (--starttime, --endtime)"
+        )
+    return selection
 
 
 def _ends_now(start: datetime | None, end: datetime | None, now: datetime) -> bool:

@@ -85,9 +85,9 @@ Examples
 
 \b
 Times are Slurm's (local): YYYY-MM-DD[THH:MM[:SS]], MMDD, HH:MM, today, noon,
-now-2hours, now-7days, … Machine formats give ratios from 0 to 1 and seconds
-since 1970; what was not measured is empty (null). With --format times are as
-sacct shows them.
+now-2hours, now-7days, … Machine formats give ratios from 0 to 1 (what ends
+in _pp: percentage points) and seconds since 1970; what was not measured is
+empty (null). With --format times are as sacct shows them.
 
 \b
 As with sacct long options may be cut short (--start), and -X, -D and -L are

@@ -1,5 +1,6 @@
 """What `ofu-admin audit` says to people: who was judged, what came out, and by which thresholds."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import Final
@@ -56,7 +57,7 @@ _LEFT_OUT: Final[Mapping[str, str]] = {
     "low_coverage": "measured too little",
     "non_tensor": "busy without tensor cores",
     "unknown_work": "of which it is not known whether they were busy without tensor cores",
-    "suspended": "suspended by Slurm",
+    "suspended": "that go on and were suspended",
     "stale": "not heard of lately",
     "one_gpu": "with a single GPU",
     "idle": "idle",
@@ -75,6 +76,7 @@ _LEFT_OUT: Final[Mapping[str, str]] = {
 }
 #: Where a run must be measured for so much of its time.
 _BY_COVERAGE: Final = ("waste", "idle", "unused", "regressions")
+_OF_ONE_USER: Final = 5
 _INDENT: Final = "     "
 
 
@@ -162,7 +164,7 @@ def _sections(
         kinds.setdefault(entry.kind, []).append(entry)
     for kind in sorted(kinds, key=lambda kind: _KINDS.index(kind) if kind in _KINDS else len(_KINDS)):
         title, advice = _SECTIONS.get((result.audit, kind), (kind.replace("_", " ").capitalize(), ""))
-        shown = kinds[kind] if most is None else kinds[kind][:most]
+        shown = _shown(kinds[kind], most)
         if (result.audit, kind) in _ON_PAGES and not any(told_run(its, short_seconds) for its in shown):
             advice = ""
         elif (result.audit, kind) in _ON_PAGES and short_seconds > 0:
@@ -173,10 +175,23 @@ def _sections(
 _KINDS: Final = tuple(dict.fromkeys(kind for _, kind in _SECTIONS))
 
 
+def _shown(entries: Sequence[AuditEntry], most: int | None) -> Sequence[AuditEntry]:
+    """The first ones; where there are more, of one user the first few, so that there is room for others."""
+    if most is None or len(entries) <= most:
+        return entries
+    seen: Counter[str] = Counter()
+    early: list[int] = []
+    late: list[int] = []
+    for number, entry in enumerate(entries):
+        seen[entry.user or ""] += 1
+        (late if entry.user is not None and seen[entry.user] > _OF_ONE_USER else early).append(number)
+    return [entries[number] for number in sorted([*early, *late][:most])]
+
+
 def _lines(
     entries: Sequence[AuditEntry], advice: str, zone: tzinfo, width: int, most: int | None
 ) -> list[str]:
-    shown = entries if most is None else entries[:most]
+    shown = _shown(entries, most)
     lines = []
     for number, entry in enumerate(shown, 1):
         what, *evidence = entry_words(entry, zone)
@@ -186,7 +201,9 @@ def _lines(
         for text in evidence:
             lines += [f"{_INDENT}{line}" for line in wrapped(text, width - len(_INDENT))]
     if len(entries) > len(shown):
-        lines.append(f"…and {len(entries) - len(shown)} more (--top 0 for all)")
+        passed_over = any(entry not in shown for entry in entries[: len(shown)])
+        why = f"; of one user {_OF_ONE_USER} come first" if passed_over else ""
+        lines.append(f"…and {len(entries) - len(shown)} more (--top 0 for all{why})")
     if advice:
         lines += [
             f"→ {line}" if not at else f"  {line}" for at, line in enumerate(wrapped(advice, width - 2))

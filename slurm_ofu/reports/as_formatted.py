@@ -121,8 +121,8 @@ def _digits(field: PrintedField, subjects: Sequence[Subject]) -> int | None:
     """Of a column of hours, that they can be compared."""
     if field.kind != "hours":
         return None
-    values = (machine_value(field, subject) for subject in subjects)
-    return hour_digits(value for value in values if isinstance(value, int | float))
+    values = [machine_value(field, subject) for subject in subjects]
+    return hour_digits([value for value in values if isinstance(value, int | float)], most_digits=3)
 
 
 def _width(column: FormatColumn, cells: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from slurm_ofu.reports.fields import safe
 from slurm_ofu.reports.free_text import wrapped
 from slurm_ofu.reports.grid import Column, Line, as_grid
 from slurm_ofu.reports.run_words import display_job_id
-from slurm_ofu.reports.wording import count, hours, moment_of, name, percent, span
+from slurm_ofu.reports.wording import count, hour_digits, hours, moment_of, name, percent, span
 from slurm_ofu.values import CoveredRuns, ReconciledRun, Reconciliation, ReportingNode
 
 SCHEMA_VERSION = 1
@@ -144,8 +144,10 @@ def _coverage(its: Reconciliation, width: int) -> str:
     rows = its.coverage
     if not rows:
         return "No runs.\n"
-    lines = [_coverage_line((name(row.partition), name(row.reason)), [row]) for row in rows]
-    lines.append(_coverage_line(("TOTAL", ""), rows, total=True))
+    whole = fleet_coverage(rows)
+    digits = hour_digits([whole.gpu_hours_with_ofu, whole.gpu_hours_without], most_digits=3)
+    lines = [_coverage_line((name(row.partition), name(row.reason)), [row], digits) for row in rows]
+    lines.append(_coverage_line(("TOTAL", ""), rows, digits, total=True))
     notes = [line for note in _coverage_notes(its) for line in wrapped(note, width)]
     return as_grid(_COLUMNS, lines, width=width, colour=False) + "".join(f"{line}\n" for line in notes)
 
@@ -169,14 +171,16 @@ def _coverage_notes(its: Reconciliation) -> Iterator[str]:
         yield f"{_counted(unknown, 'GPU')} {verb} held for an unknown time: in no GPU-hours"
 
 
-def _coverage_line(names: tuple[str, str], rows: Sequence[CoveredRuns], *, total: bool = False) -> Line:
+def _coverage_line(
+    names: tuple[str, str], rows: Sequence[CoveredRuns], digits: int, *, total: bool = False
+) -> Line:
     its = fleet_coverage(rows)
     cells = (
         *names,
         str(its.run_count),
         str(its.run_count_with_ofu),
-        hours(its.gpu_hours_with_ofu),
-        hours(its.gpu_hours_without),
+        hours(its.gpu_hours_with_ofu, digits=digits),
+        hours(its.gpu_hours_without, digits=digits),
         percent(its.share_ratio),
     )
     return Line(cells=cells, total=total)

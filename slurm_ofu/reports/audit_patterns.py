@@ -8,6 +8,7 @@ from slurm_ofu.reports.audit_figures import (
     MOST_JOBS,
     Figures,
     counted,
+    is_array,
     jobs_of,
     known,
     measured_words,
@@ -38,7 +39,10 @@ def claim_words(entry: AuditEntry, zone: tzinfo) -> Iterator[str]:
     beside = f"measured {measured}" if factor is None else f"{factor:.2f} times the measured {measured}"
     yield f"{run_line(entry)}: states {stated}, {beside}"
     said = entry.figures.get("claim")
-    yield f"as stated: {name(str(said))}; {hours(entry.weight_gpu_hours)} GPU-hours measured"
+    of_all = is_array(entry) and len(entry.runs) > 0
+    farthest = f" by {display_job_id(entry.runs[0])}, the farthest off" if of_all else ""
+    measured_hours = f"{hours(entry.weight_gpu_hours)} GPU-hours measured{' in all' if of_all else ''}"
+    yield f"as stated{farthest}: {name(str(said))}; {measured_hours}"
     causes = str(entry.figures.get("likely_causes") or "")
     for cause in filter(None, causes.split(", ")):
         other = entry.figures.get("other_gpu_models") if cause == "other_gpus_peak" else None

@@ -43,19 +43,11 @@ def _in_step(column: FigureColumn, shown: Sequence[Figures]) -> FigureColumn:
     hours_of = column.hours_of
     if hours_of is None:
         return column
-    digits = hour_digits(map(hours_of, shown))
-    mark = _at_least if column.column.title == "Idle" else _no_mark
+    digits = hour_digits(map(hours_of, shown), most_digits=3)
+    if column.column.title == "Idle":
+        return replace(column, of=lambda its: _idle(its, digits))
     absent = UNKNOWN if column.column.title == "GPU-h" else NOT_MEASURED
-    return replace(column, of=lambda its: mark(its) + hours(hours_of(its), absent=absent, digits=digits))
-
-
-def _at_least(its: Figures) -> str:
-    """Where more was measured than judged."""
-    return "≥" if idle_in_part(its) else ""
-
-
-def _no_mark(its: Figures) -> str:
-    return ""
+    return replace(column, of=lambda its: hours(hours_of(its), absent=absent, digits=digits))
 
 
 def cells(columns: Sequence[FigureColumn], its: Figures) -> tuple[str, ...]:
@@ -65,8 +57,12 @@ def cells(columns: Sequence[FigureColumn], its: Figures) -> tuple[str, ...]:
     return tuple(column.of(its) for column in columns)
 
 
-def _idle(its: Figures) -> str:
-    return _at_least(its) + hours(its.idle_gpu_hours, absent=NOT_MEASURED)
+def _idle(its: Figures, digits: int | None = None) -> str:
+    """At least so much, where more was measured than judged."""
+    text = hours(its.idle_gpu_hours, absent=NOT_MEASURED, digits=digits)
+    if not idle_in_part(its):
+        return text
+    return ">0" if text.startswith("<") else f"≥{text}"
 
 
 def _number(title: str, of: Callable[[Figures], str], give_way: int = 0) -> FigureColumn:

@@ -16,7 +16,7 @@ from slurm_ofu.reports.html_figures import (
     whole,
 )
 from slurm_ofu.reports.html_table import Cell, HtmlColumn, HtmlTable
-from slurm_ofu.reports.wording import percent
+from slurm_ofu.reports.wording import hour_digits, percent
 from slurm_ofu.values import Figures, UsageRow
 
 _FROM: Final = {"hour": "Hour", "day": "Day", "week": "From", "month": "Month"}
@@ -134,4 +134,6 @@ def _range(rows: Sequence[Sequence[Cell]], what: str) -> str:
 
 def _sums(rows: Sequence[Sequence[Cell]], step: Step) -> str:
     measured, other = (sum(_number(row[number]) for row in rows) for number in (1, 2))
-    return f"GPU-hours by {step}: {hours_text(measured)} measured, {hours_text(other)} not measured in all."
+    digits = hour_digits([measured + other])
+    parts = f"{hours_text(measured, digits=digits)} measured, {hours_text(other, digits=digits)} not measured"
+    return f"GPU-hours by {step}: {parts} in all."

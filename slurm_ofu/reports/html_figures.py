@@ -85,9 +85,9 @@ def whole(value: float | None) -> Cell:
     return Cell(text=count(value), order=value)
 
 
-def hours_text(value: float | None, *, absent: str = UNKNOWN) -> str:
+def hours_text(value: float | None, *, absent: str = UNKNOWN, digits: int | None = None) -> str:
     """GPU-hours as everywhere, and with commas between thousands."""
-    return hours(value, absent=absent) if value is None or value < 1000 else f"{value:,.1f}"
+    return hours(value, absent=absent, digits=digits) if value is None or value < 1000 else f"{value:,.1f}"
 
 
 def hours_cell(value: float | None, *, absent: str = UNKNOWN) -> Cell:

@@ -6,6 +6,7 @@ from slurm_ofu.reports.html_figures import hours_text
 from slurm_ofu.reports.wording import (
     NOT_MEASURED,
     error_points,
+    hour_digits,
     idle_in_part,
     mixed,
     not_measured,
@@ -25,6 +26,7 @@ class Card:
 
 def cards(its: Figures) -> list[Card]:
     """OFU, coverage, GPU-hours, jobs; idle, busy without tensor work, lost."""
+    digits = hour_digits([its.gpu_hours])
     return [
         _ofu(its),
         Card(
@@ -34,9 +36,9 @@ def cards(its: Figures) -> list[Card]:
         ),
         Card(
             label="GPU-hours",
-            text=hours_text(its.gpu_hours),
-            note=f"{hours_text(its.gpu_hours_measured)} measured,"
-            f" {hours_text(its.gpu_hours_unmeasured)} not measured" + _unknown_time(its),
+            text=hours_text(its.gpu_hours, digits=digits),
+            note=f"{hours_text(its.gpu_hours_measured, digits=digits)} measured,"
+            f" {hours_text(its.gpu_hours_unmeasured, digits=digits)} not measured" + _unknown_time(its),
         ),
         Card(
             label="Jobs",

@@ -8,7 +8,7 @@ from slurm_ofu.figures.gpu_use import GpuSide, side_of_gpus
 from slurm_ofu.reports.free_text import wrapped
 from slurm_ofu.reports.grid import Column, Line, as_grid
 from slurm_ofu.reports.notes import style
-from slurm_ofu.reports.wording import NOT_MEASURED, count, hours, name, ofu, percent
+from slurm_ofu.reports.wording import NOT_MEASURED, count, hour_digits, hours, name, ofu, percent
 from slurm_ofu.values import Figures, Finding, GpuRow, JobPage, NodeRow
 
 #: So many lines are read; of more there are those that stand out, and what the others are like.
@@ -99,8 +99,9 @@ def _node_grid(
 ) -> str:
     of_gpus = {gpu.node_name for gpu in page.gpus if _place(gpu) in places}
     marked = [node.node_name in places or node.node_name in of_gpus for node in page.nodes]
+    digits = hour_digits([its.gpu_hours for its in nodes], most_digits=3)
     lines = [
-        _node_line(node, its, mark=mark, marks=any(marked))
+        _node_line(node, its, digits, mark=mark, marks=any(marked))
         for node, its, mark in zip(page.nodes, nodes, marked, strict=True)
     ]
     shown = _worth_showing(nodes, marked)
@@ -108,10 +109,10 @@ def _node_grid(
     return grid + _beneath(nodes, shown, marked, what="nodes", width=width, explain=False)
 
 
-def _node_line(node: NodeRow, its: Figures, *, mark: bool, marks: bool) -> Line:
+def _node_line(node: NodeRow, its: Figures, digits: int, *, mark: bool, marks: bool) -> Line:
     assumed = " assumed" if node.gpu_count_assumed else ""
     gpu_count = count(node.gpu_count) + assumed + _marked(mark=mark, marks=marks)
-    cells = (name(node.node_name), gpu_count, hours(its.gpu_hours))
+    cells = (name(node.node_name), gpu_count, hours(its.gpu_hours, digits=digits))
     return Line(cells=(*cells, *_ratios(its), percent(its.coverage_ratio), ofu(its)), style=_style(its, mark))
 
 

@@ -1,5 +1,6 @@
 """What a report answers: which runs, grouped how, in whose time zone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
@@ -9,6 +10,8 @@ from slurm_ofu.reports.order import SortBy
 from slurm_ofu.reports.wording import moment, span
 from slurm_ofu.values import GroupBy, Selection
 from slurm_ofu.values.states import RUNNING
+
+_MOST_LISTED = 50  # of what was asked for, by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +69,13 @@ def filters(question: Question) -> str:
         ("state", selection.states),
         ("job", tuple(job.text for job in question.jobs)),
     )
-    return "; ".join(f"{name} {printable(','.join(values))}" for name, values in named if values)
+    return "; ".join(f"{name} {_listed(values)}" for name, values in named if values)
+
+
+def _listed(values: Sequence[str]) -> str:
+    """All of them, where they are not very many."""
+    shown = printable(",".join(values[:_MOST_LISTED]))
+    return shown if len(values) <= _MOST_LISTED else f"{shown},… ({len(values)} in all)"
 
 
 def headline(question: Question) -> str:

@@ -155,10 +155,10 @@ def bands(figures: Figures) -> str:
     return "/".join(map(str, figures.band_run_counts))
 
 
-def hour_digits(values: Iterable[float | None]) -> int:
-    """How many decimals GPU-hours get that stand together: by the most of them."""
+def hour_digits(values: Iterable[float | None], *, most_digits: int = 5) -> int:
+    """How many decimals GPU-hours get that stand together: by the most of them; in columns up to three."""
     most = max((value for value in values if value is not None), default=0.0)
-    return 1 if most == 0 or most >= 0.95 else 3 if most >= 0.0095 else 5
+    return 1 if most == 0 or most >= 0.95 else 3 if most >= 0.0095 else most_digits
 
 
 def hours(value: float | None, *, absent: str = UNKNOWN, digits: int | None = None) -> str:

@@ -30,7 +30,7 @@ WHERE g.run_id = ? ORDER BY g.node_name, g.position
 """
 #: The runs whose claim has no peak yet that were on slices (MIG) of GPUs.
 ON_SLICES: Final = """
-SELECT DISTINCT run_id FROM run_gpu WHERE mig_profile IS NOT NULL
+SELECT DISTINCT run_id FROM run_gpu WHERE sm_share_ratio < 1
 AND run_id IN (SELECT run_id FROM run WHERE claim_kind IS NOT NULL AND claim_peak_tflops IS NULL)
 """
 COUNT: Final = "SELECT COUNT(*) FROM run"
@@ -204,6 +204,16 @@ def spans_query(where: str) -> str:
     return f"""
     SELECT run_id, COALESCE(start_epoch_s, end_epoch_s), end_epoch_s FROM run WHERE {where} ORDER BY run_id
     """
+
+
+#: The runs that a course divides, as long as the connection is open.
+DIVIDED: Final = "CREATE TEMP TABLE divided (run_id INTEGER PRIMARY KEY)"
+AMONG_DIVIDED: Final = "run_id IN (SELECT run_id FROM divided)"
+
+
+def fill_divided(where: str) -> str:
+    """Note which they are."""
+    return f"INSERT INTO divided SELECT run_id FROM run WHERE {where}"
 
 
 def run_ids_query(where: str) -> str:

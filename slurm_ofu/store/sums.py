@@ -11,8 +11,11 @@ from typing import Any, Final
 
 from slurm_ofu.store.connection import dicts, each_dict
 from slurm_ofu.store.queries import (
+    AMONG_DIVIDED,
+    DIVIDED,
     SUMMED,
     VARIANCES,
+    fill_divided,
     labels_query,
     parts_query,
     parts_usage_query,
@@ -96,9 +99,9 @@ class Asking:
         self, divided: Clause, spans: Edges, rows: dict[Any, Row], labels: dict[Any, _Labels]
     ) -> None:
         # Which they are is asked once: each question would call us for each run.
-        self.opened.execute("CREATE TEMP TABLE divided (run_id INTEGER PRIMARY KEY)")
-        self.opened.execute(f"INSERT INTO divided SELECT run_id FROM run WHERE {divided[0]}", divided[1])
-        divided = ("run_id IN (SELECT run_id FROM divided)", [])
+        self.opened.execute(DIVIDED)
+        self.opened.execute(fill_divided(divided[0]), divided[1])
+        divided = (AMONG_DIVIDED, [])
         of_run = self._labels("run_id", divided)
 
         def total_of(run_id: int, number: int) -> Row:

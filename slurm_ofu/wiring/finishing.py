@@ -102,7 +102,7 @@ def assemble(
     shared = _sharers(spool, tag, first.boot_id, job.gpu_positions, end.uptime_ns)
     gpus = _gpus(checkpoint, job.gpu_positions, config, held, prolog is not None, shared)
     # A slice of a GPU has not the peak of its model.
-    whole = (None if gpu.mig_profile is not None else gpu.gpu_model for gpu in gpus)
+    whole = (gpu.gpu_model if gpu.sm_share_ratio >= 1 else None for gpu in gpus)
     claim = with_peak(job.claim, whole, config.gpu_models)
     record = node_record(
         job=replace(job, claim=claim),

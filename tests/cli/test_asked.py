@@ -8,7 +8,7 @@ import pytest
 from slurm_ofu.cli.asked import question_of
 from slurm_ofu.errors import UsageError
 from slurm_ofu.reports.asked_jobs import AskedJob
-from slurm_ofu.reports.question import Question, window
+from slurm_ofu.reports.question import Question, headline, window
 
 JOB = AskedJob(text="1", job_id=1)
 NOW = datetime(2026, 11, 5, 13, 0, tzinfo=timezone.utc)  # 14:00 in Berlin
@@ -193,3 +193,20 @@ def test_what_else_narrows_a_question() -> None:
         *(selection.qos, selection.job_names, selection.node_names, selection.states),
     )
     assert ("lost", 3) == (question.sort, question.worst)
+
+
+def test_more_than_a_database_takes_is_refused() -> None:
+    """SQLite takes so many values and no more: more is a usage error, not the database's."""
+    tasks = tuple((1, number) for number in range(20_000))
+    for many in (
+        {"jobs": (AskedJob(text="1_[0-19999]", array_tasks=tasks),)},
+        {"users": tuple(map(str, range(100_000, 120_000))), "job_names": tuple(map(str, range(20_000)))},
+    ):
+        with pytest.raises(UsageError, match="too much is named for one question"):
+            asked(**many)
+
+
+def test_a_long_list_is_not_said_in_full() -> None:
+    """What was asked for is said by name, but of very many names how many there are."""
+    assert "job name 0,1,2;" in headline(asked(job_names=("0", "1", "2"), node_names=("n1",))) + ";"
+    assert "49,… (2000 in all), 2026" in headline(asked(users=(), job_names=tuple(map(str, range(2000)))))

@@ -89,6 +89,16 @@ def written(folder: Path, table: object) -> Path:
     return path
 
 
+def test_a_file_says_whose_gpus_and_what_slowed_them(tmp_path: Path) -> None:
+    """GPUs of another host are others, and a segment may say that the driver slowed it down."""
+    hot = {**SEGMENT, "throttle_mask": 0x20}
+    here = open_synthetic(written(tmp_path, {**GOOD, "host": "n1", "default": [hot]}), 1)
+    uuids = {device_uuid(index, host) for index in (0, 1) for host in ("", "n1", "n2")}
+    assert 6 == len(uuids)
+    assert [device_uuid(index, "n1") for index in (0, 1)] == [its.uuid for its in here.devices()]
+    assert 0x20 == here.read(here.devices()[0]).throttle_mask
+
+
 def test_a_job_may_have_time_lines_of_its_own(tmp_path: Path) -> None:
     """jobs gives a job's GPUs time-lines of their own; default is every other GPU's."""
     own = {**GOOD, "jobs": {"101": {"1": [{**SEGMENT, "sm_clock_mhz": 345}]}}}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ofu.figures.bands import BAND_NAMES
 from slurm_ofu.figures import pool
+from slurm_ofu.figures.bands import BAND_NAMES
 from slurm_ofu.figures.work import RANKED, lost_seconds, pooled_work_kind, with_counts, with_lost, work_kind
 from slurm_ofu.values import UsageSums
 from tests.figures.examples import HOUR, gpu, measured, unmeasured

@@ -134,6 +134,16 @@ LAG = {
             ),
         ),
         (
+            entry("claims", "stated_above", {**CLAIM, "run_count": 9}, subject="7", runs=TASKS),
+            (
+                "9 tasks of array 7, wilma, partition gpu, train: states 60.0 %, 2.00 times the measured"
+                " 30.0 % ±0.1 (coverage 97 %)",
+                "as stated by 7_1, the farthest off: mfu=0.6; 10.0 GPU-hours measured in all",
+                "it may be against the sparse peak, twice the dense one",
+                "it may be against the peak of another GPU: NVIDIA A100",
+            ),
+        ),
+        (
             entry("hardware", "gpu_clock", LAG, subject="n1:3"),
             (
                 "n1:3 (H100): its clock is 20.0 % below that of the others of its jobs (median);"
@@ -316,3 +326,17 @@ def test_a_partition_is_called_one() -> None:
     assert "before the sampler's first reading" in third
     partition = replace(its, kind="partition", partition="short", subject="short: gaps")
     assert entry_words(partition, timezone.utc)[0].startswith("partition short: 10.0 of 20.0")
+
+
+def test_one_user_leaves_room_for_others() -> None:
+    """Of a hundred entries of one user the first five stand before those of others; where there are no
+    others, more of them; what is left out is counted."""
+    loop = [entry("idle", "ended", IDLE, subject=str(at), runs=(), user="loop") for at in range(100)]
+    others = [entry("idle", "ended", IDLE, subject=name, runs=(), user=name) for name in ("fred", "gus")]
+    text = shown("idle", *loop, *others, most=7)
+    assert "6. job fred, fred" in text
+    assert "7. job gus, gus" in text
+    assert "…and 95 more (--top 0 for all; of one user 5 come first)" in text
+    alone = shown("idle", *loop, most=7)
+    assert "7. job 6, loop" in alone
+    assert "…and 93 more (--top 0 for all)" in alone

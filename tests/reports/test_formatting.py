@@ -105,7 +105,10 @@ def test_width_and_alignment(text: str, width: int, alignment: str) -> None:
         ("x" * 99, "job", "x…' is no field"),
         ("NodeList", "user", "with --by user there is no NodeList; there are User, OFU, "),
         ("User", "account", "there is no User"),
-        ("Hour", "day", "there is no Hour"),
+        ("Hour", "day", r"there is no Hour \(--by hour has it\)"),
+        ("Foo", "node", "is no field; there are .*, Node$"),
+        ("Foo", "hour", "is no field; there are .*, Hour$"),
+        ("Foo", "month", "is no field; there are .*, Month$"),
         ("Node", "job", None),  # the beginning of NodeList, but a field of its own
     ],
 )

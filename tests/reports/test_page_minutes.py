@@ -1,6 +1,7 @@
 """What a page says of idle time, other work, peaks and slow clocks."""
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -8,10 +9,11 @@ import pytest
 
 from slurm_ofu.reports.as_json import pages_as_json
 from slurm_ofu.reports.as_page import as_page
+from slurm_ofu.reports.html_job import course_table
 from slurm_ofu.reports.page_minutes import least_tail_seconds
 from slurm_ofu.values import GpuRow, JobPage
 from tests.figures.examples import BY_MINUTES, HOUR, gpu, measured, silent_gpu
-from tests.reports.examples import CET, job_row, node, question, timeline
+from tests.reports.examples import CET, MORNING, job_row, node, question, timeline
 
 
 def of(*gpus: dict[str, Any], **sums: Any) -> JobPage:
@@ -148,6 +150,21 @@ def test_idle_hours_say_what_they_leave_out() -> None:
     part = {"idle_seconds": HOUR, "idle_covered_seconds": 8 * HOUR}
     assert "Idle: some of the measured time could not be judged" in words(of({}, **part))
     assert "could not be judged" not in words(of({}, **{**part, "idle_covered_seconds": 16 * HOUR}))
+
+
+def test_a_course_is_drawn_to_the_end_of_its_run() -> None:
+    """What nobody measured at the end of a run is as much a gap as what is missing in the middle; text and
+    HTML say the same."""
+    its = of({"timeline": timeline(0.2, 0.4)})
+    assert its.row.run is not None
+    whole = replace(its.row.run, end_epoch_s=MORNING + 4 * HOUR)
+    its = replace(its, row=replace(its.row, run=whole))
+    said = words(its)
+    assert "Timeline ▅█··" in said
+    assert "20.0 % to 40.0 %, █ = 40.0 %; · not measured" in said
+    course = course_table(its, CET)
+    assert course is not None
+    assert [0.2, 0.4, None, None] == [row[1].order for row in course.rows]
 
 
 def test_a_suspect_gpus_course_is_not_shown() -> None:

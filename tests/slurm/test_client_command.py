@@ -103,7 +103,7 @@ def test_unreachable(stderr: str, expected: bool) -> None:
 
 
 def test_without_slurm_conf() -> None:
-    """Where a command finds no configuration, the setting that names it comes first, Slurm's words after it."""
+    """Where a command finds no configuration, the setting that names it comes before Slurm's words."""
     stderr = (
         "sacct: error: s_p_parse_file: cannot stat file /x/slurm.conf: No such file or directory\n"
         "sacct: error: ClusterName needs to be specified\n"

@@ -65,8 +65,10 @@ def leave_checkpoint(
     intervals: int = 7,
     seconds: float = 10.0,
     gpu_count: int = 2,
+    sm_share_ratio: float = 1.0,
 ) -> None:
-    """A sampler's last checkpoint: two GPUs, one of which could not be mapped; or the good one alone."""
+    """A sampler's last checkpoint: two GPUs, one of which could not be mapped; or the good one alone, which
+    may be a slice."""
     offset_ns = EPOCH_S * SECOND
     fold = counted_fold(
         tensor=0.4, intervals=intervals, seconds=seconds, start_s=PROLOG_S, wall_offset_ns=offset_ns
@@ -78,6 +80,7 @@ def leave_checkpoint(
             gpu_model="NVIDIA H100 80GB HBM3",
             mapped_by="plain_order",
             sm_count=132,
+            sm_share_ratio=sm_share_ratio,
             reason="short",
             fold=json.loads(json.dumps(fold)),
         ),

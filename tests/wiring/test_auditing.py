@@ -135,6 +135,18 @@ def test_what_is_found_in_a_database(tmp_path: Path) -> None:
     }
 
 
+def test_a_node_has_a_reason_of_its_own(tmp_path: Path) -> None:
+    """Of a job on two nodes of which one had no counters the other has none of the blame."""
+    store = make_store(tmp_path / "ofu.db")
+    job = make_job(node_count=2, node_list="n[1-2]")
+    for name, its in (("n1", gpu(0, covered_seconds=18_000.0)), ("n2", silent_gpu(0))):
+        store.write([make_record(job, node=name, gpus=[its], start=START, end=NOW, allocated=36_000.0)])
+    (result,) = audit_results(CONFIG, Reader(store.path), ("coverage",), Selection(), NOW)
+    assert {"gpu: gaps": 5, "gpu: no_source": 10, "n1: gaps": 5, "n2: no_source": 10} == {
+        entry.subject: round(entry.weight_gpu_hours) for entry in result.entries
+    }
+
+
 class Slices(CountingReader):
     """A reader that answers for the window that it is asked about, and writes that down."""
 
@@ -291,11 +303,11 @@ def test_a_drop_is_found_in_slurms_accounting() -> None:
     ]
 
 
-@pytest.mark.parametrize(("profile", "listed"), [(None, ["1"]), ("1g.10gb", [])])
-def test_a_slice_has_not_the_peak_of_its_gpu(tmp_path: Path, profile: str | None, listed: list[str]) -> None:
+@pytest.mark.parametrize(("share", "listed"), [(1.0, ["1"]), (1 / 7, [])])
+def test_a_slice_has_not_the_peak_of_its_gpu(tmp_path: Path, share: float, listed: list[str]) -> None:
     """Of a seventh of a GPU that works hard it is not said that its job states too little."""
     store = make_store(tmp_path / "ofu.db")
-    one = gpu(ofu=0.5, mig_profile=profile)
+    one = gpu(ofu=0.5, sm_share_ratio=share)
     claim = Claim(kind="tflops", value=70.0, text="tflops=70")
     job = replace(make_job(job_id=1), claim=claim)
     store.write([make_record(job, gpus=[one], start=START, end=NOW, allocated=36_000.0)])

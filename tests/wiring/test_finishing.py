@@ -65,15 +65,18 @@ def test_a_run_whose_sampler_died(spool: Spool, config: Config) -> None:
     )
 
 
-@pytest.mark.parametrize(("positions", "peak"), [("0", 989.4), ("0,1", None)])
+@pytest.mark.parametrize(
+    ("positions", "share", "peak"), [("0", 1.0, 989.4), ("0,1", 1.0, None), ("0", 1 / 7, None)]
+)
 def test_a_claim_gets_the_peak_of_its_gpus(
-    spool: Spool, config: Config, positions: str, peak: float | None
+    spool: Spool, config: Config, positions: str, share: float, peak: float | None
 ) -> None:
     """The epilog's comment makes the claim; where every GPU of the node is of one known model, its dense
-    16-bit peak goes with it, and where one of them is unknown none does."""
+    16-bit peak goes with it, and where one of them is unknown, or a slice of a GPU, none does."""
     said = {"SLURM_JOB_GPUS": positions, "SLURM_JOB_COMMENT": "tflops=1"}
     leave_facts(spool, TAG, "prolog", PROLOG_S, said)
-    leave_checkpoint(spool, TAG, PROLOG_S + 80, gpu_count=len(positions.split(",")))
+    count = len(positions.split(","))
+    leave_checkpoint(spool, TAG, PROLOG_S + 80, gpu_count=count, sm_share_ratio=share)
     leave_facts(spool, TAG, "epilog", PROLOG_S + 100, {**said, "SLURM_JOB_COMMENT": "run 3, tflops=412"})
     expected = Claim(kind="tflops", value=412.0, text="tflops=412", peak_tflops=peak)
     assert expected == decode(encode(record_of(spool, config))).job.claim
