@@ -117,6 +117,30 @@ def test_a_collector_that_is_away_is_waited_for(site: CollectedSite) -> None:
     assert_each_once(site, jobs)
 
 
+def test_a_running_job_is_seen_through_a_collector_that_was_killed(site: CollectedSite) -> None:
+    """Eight GPUs on two nodes, again and again; at its end the job is one run. Nothing waits on a node."""
+    job = site.cluster.sbatch("srun sleep 300", "-N2", "--gres=gpu:4", user=ALICE)
+
+    def measured(more_than: float) -> float | None:
+        known = site.runs("-s", "R") if site.database.exists() else []
+        its = [row for row in known if row["job_id"] == job and row["gpu_count"] == 8]
+        hours = [row["gpu_hours_measured"] for row in its]
+        return hours[0] if hours and hours[0] > more_than else None
+
+    before = site.cluster.wait_for(lambda: measured(0.0), 60, "figures of a running job")
+    assert before is not None
+    site.end_collector(signal.SIGKILL)
+    site.start_collector()
+    site.cluster.wait_for(lambda: measured(before), 120, "later figures")
+    assert [] == [name for node in site.nodes for name in site.left_on(node) if name.endswith(".record")]
+    site.cluster.run("scancel", str(job))
+    wait_ended(site, {job})
+    site.deliver()
+    [row] = site.wait_accounted_runs({job})
+    assert (False, 8.0) == (row["running"], row["gpu_count"])
+    assert row["state"].startswith("CANCELLED")
+
+
 @pytest.mark.parametrize("daemon", ["slurmdbd", "mariadbd", "slurmctld"])
 def test_a_daemon_of_slurm_that_is_away_delays_and_loses_nothing(site: CollectedSite, daemon: str) -> None:
     """Records are taken in without it; Slurm's own word on the runs comes when it is back."""
