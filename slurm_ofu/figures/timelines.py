@@ -27,7 +27,8 @@ def pooled_timeline(
     """All timelines pooled into at most ``bucket_count`` equal buckets; ``None`` where there is nothing.
 
     ``until_epoch_s``: when the run was over, of which no timeline may know: whole buckets of theirs that are
-    missing till then are there, unmeasured. A source bucket that straddles an edge of the grid is shared out by time.
+    missing till then are there, unmeasured. A source bucket that straddles an edge of the grid is shared out
+    by time.
     """
     sources = [line for line in timelines if line.buckets and line.bucket_seconds > 0]
     if not sources:
@@ -37,7 +38,7 @@ def pooled_timeline(
     finest = min(line.bucket_seconds for line in sources)
     if until_epoch_s is not None and until_epoch_s > end:
         end += finest * math.floor((until_epoch_s - end) / finest)
-    count = min(bucket_count, max(round((end - start) / finest), max(len(its.buckets) for its in sources)))
+    count = min(bucket_count, max(round((end - start) / finest), *(len(its.buckets) for its in sources)))
     width = (end - start) / count
     tensor, covered = [0.0] * count, [0.0] * count
     for line in sources:

@@ -102,11 +102,30 @@ def _in_units(reference: float | None, seconds: float) -> int:
 
 
 def _plain_quarters(rows: tuple[QuarterSums, ...]) -> dict[str, list[Any]]:
+    columns = {name: [_milli(getattr(row, name)) for row in rows] for name in _QUARTER_SECONDS}
+    judged = [[_milli(getattr(row, name)) for row in rows] for name in _JUDGED_SECONDS]
+    known = any(value is not None for column in judged for value in column)
     return {
         "gpu_model": [row.gpu_model for row in rows],
         "quarter": _steps([row.start_epoch_s // 900 for row in rows]),
-        **{name: [_milli(getattr(row, name)) for row in rows] for name in _known_seconds(rows)},
+        **columns,
+        # What earlier versions neither wrote nor read.
+        **({"judged": [_short(column, columns["covered_seconds"]) for column in judged]} if known else {}),
     }
+
+
+def _short(column: list[Any], covered: list[Any]) -> Any:
+    """One number for a column that holds no other, ``True`` for one as ``covered``: most are."""
+    if column == covered:
+        return True
+    return column[0] if column == column[:1] * len(column) else column
+
+
+def _long(column: Any, covered: Any, length: int) -> Any:
+    """The reverse of :func:`_short`; what it did not make stays as it is."""
+    if column is True:
+        return covered
+    return [column] * length if column is None or type(column) is int else column
 
 
 def _steps(numbers: list[int]) -> list[int]:
@@ -125,15 +144,7 @@ _QUARTER_SECONDS = (
     "tensor_ref_seconds",
     "tensor_ref_error_seconds",
 )
-# What earlier versions neither wrote nor read.
-_NEWER_QUARTER_SECONDS = (
-    *("idle_seconds", "idle_covered_seconds", "non_tensor_seconds", "non_tensor_covered_seconds"),
-)
-
-
-def _known_seconds(rows: tuple[QuarterSums, ...]) -> tuple[str, ...]:
-    newer = (name for name in _NEWER_QUARTER_SECONDS if any(getattr(row, name) is not None for row in rows))
-    return (*_QUARTER_SECONDS, *newer)
+_JUDGED_SECONDS = ("idle_seconds", "idle_covered_seconds", "non_tensor_seconds", "non_tensor_covered_seconds")
 
 
 # --------------------------------------------------------------- back again, checked
@@ -229,8 +240,14 @@ def _timeline(value: Any, where: str) -> Timeline:
 def _quarters(value: dict[str, Any], where: str) -> tuple[QuarterSums, ...]:
     steps = [_value(int, item, where) for item in _numbers(value.get("quarter"), where)]
     quarters = list(accumulate(steps))
-    names = (*_QUARTER_SECONDS, *(name for name in _NEWER_QUARTER_SECONDS if name in value))
-    columns = {name: _numbers(value.get(name), where, len(quarters)) for name in names}
+    covered, length = value.get("covered_seconds"), len(quarters)
+    given = {name: value.get(name) for name in _QUARTER_SECONDS}
+    judged = value.get("judged", [None] * len(_JUDGED_SECONDS))
+    _checked(judged, isinstance(judged, list) and len(judged) == len(_JUDGED_SECONDS), where)
+    given |= {
+        name: _long(column, covered, length) for name, column in zip(_JUDGED_SECONDS, judged, strict=True)
+    }
+    columns = {name: _numbers(column, where, length) for name, column in given.items()}
     models = _checked(value.get("gpu_model"), isinstance(value.get("gpu_model"), list), where)
     _checked(models, len(models) == len(quarters), where)
     return tuple(

@@ -186,7 +186,7 @@ def hand_over(path: Path, *, group: str | None, world_readable: bool, owner_id: 
 def is_shared(path: Path) -> bool:
     """Whether the directory of a database holds files that are not slurm-ofu's."""
     ours = (path.name, lock_path(path).name, "inbox")
-    return any(not name.startswith(ours) for name in os.listdir(path.parent))
+    return any(not other.name.startswith(ours) for other in path.parent.iterdir())
 
 
 def _mode(everybody: int, its_group: int, group_id: int | None, world_readable: bool) -> int:

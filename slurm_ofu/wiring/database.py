@@ -39,5 +39,6 @@ def out_of_reach(config: Config) -> str | None:
     closed = closed_directory(path, group_id)
     if closed is None:
         return None
-    todo = "run ofu-admin init" if closed == path.parent and not is_shared(path) else f"let them pass (chmod a+x {closed})"
+    own = closed == path.parent and not is_shared(path)
+    todo = "run ofu-admin init" if own else f"let them pass (chmod a+x {closed})"
     return f"{path}: {readers} cannot enter {closed}: {todo}, or set [database] url to another place"

@@ -55,7 +55,7 @@ def _source(completion: click.shell_completion.ShellComplete) -> str:
 
 def _man_pages() -> Iterator[tuple[str, str]]:
     for name, command in COMMANDS.items():
-        yield from _pages_of(click.Context(command, info_name=name))
+        yield from _pages_of(click.Context(command, info_name=name, **command.context_settings))
 
 
 def _pages_of(context: click.Context) -> Iterator[tuple[str, str]]:
@@ -70,7 +70,7 @@ def _pages_of(context: click.Context) -> Iterator[tuple[str, str]]:
     yield f"share/man/man1/{context.command_path.replace(' ', '-')}.1", page.replace(".PP\n.SS", ".SS")
     if isinstance(command, click.Group):
         for name, part in command.commands.items():
-            yield from _pages_of(click.Context(part, info_name=name, parent=context))
+            yield from _pages_of(click.Context(part, info_name=name, parent=context, **part.context_settings))
 
 
 def _as_roff(text: str) -> str:

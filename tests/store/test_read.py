@@ -238,7 +238,7 @@ def test_a_run_counts_on_each_node_and_model_with_its_gpus_there(tmp_path: Path)
 
 
 def test_the_assumed_time_of_gpus_without_a_prolog_is_of_unknown_model(tmp_path: Path) -> None:
-    """Their rows say neither time nor model: by GPU model their node's assumed time counts as in the total."""
+    """Their rows say neither time nor model; by GPU model their node's assumed time counts as in all."""
     store = make_store(tmp_path / "ofu.db")
     job = make_job(node_list="n[1-2]", node_count=2)
     store.write([make_record(job), make_unstarted(node="n2")])
