@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.site import BIN, SPOOL, Site
+from tests.e2e.site import BIN, NOTHING_MATCHED, SPOOL, Site
 from tests.services.processes import ClusterError, Process, free_ports, poll
 
 #: For so long what is known of jobs must stay the same before a test looks at it.
 STANDING_SECONDS = 4.0
-NOTHING_MATCHED = 2  # an exit code of ofu-report
 
 
 @dataclass
@@ -147,7 +146,13 @@ class CollectedSite(Site):
             return complete and time.monotonic() - since[0] >= STANDING_SECONDS
 
         what = f"jobs {sorted(job_ids)} to be heard of and accounted; {self.said()[-3000:]}"
-        self.cluster.wait_for(all_there, timeout, what, interval=0.3)  # each look is a process of our own
+        try:
+            self.cluster.wait_for(all_there, timeout, what, interval=0.3)  # each look is a process of our own
+        except ClusterError as error:
+            names = ("job_id", "accounted", "heard", "running", "state", "reason", "end_epoch_s")
+            known = [{name: row[name] for name in names} for row in last[0]]
+            rows = self.cluster.run("sacct", "-aXPn", "-S", "now-1hour", "-o", "jobidraw,uid,user,state,end")
+            raise ClusterError(f"{known}\n{rows.stdout}\n{error}") from error
         return last[0]
 
 

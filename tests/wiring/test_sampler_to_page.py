@@ -58,7 +58,7 @@ def test_a_page_says_what_the_gpus_did(tmp_path: Path) -> None:
     """Of two GPUs for an hour: 40 minutes idle at the end of one, 60 without tensor cores on the other."""
     page = page_of(tmp_path, cycles=True)
     text = " ".join(as_page(page, timezone.utc, width=90, colour=False).split())
-    assert "Idle 0.667 of 2.0 GPU-hours (33.3 %) 1 of 2 GPUs for the last 40.0 min" in text
+    assert "Idle 0.7 of 2.0 GPU-hours (33.3 %) 1 of 2 GPUs for the last 40.0 min" in text
     assert "No tensor 1.0 of 2.0 GPU-hours (50.0 %): busy without tensor cores" in text
     assert "Peak 25.0 % OFU over each GPU's busiest 5 minutes" in text
     assert "Throttled never, of 2.0 GPU-hours" in text
