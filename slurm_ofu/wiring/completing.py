@@ -26,6 +26,7 @@ LONGEST_FIRST_SECONDS = 30 * 86_400.0  # the first look goes no further back
 YOUNG_SECONDS = 3600.0  # runs that ended so lately are asked for at every look, older ones once in that time
 GIVEN_UP_SECONDS = 30 * 86_400.0  # `ofu-admin reconcile` still asks for those
 MISSING_INTERIMS = 3
+START_SETTLES = 10  # times settle_seconds after its end a start that slurmdbd has not heard of is lost
 LOCAL = ""  # the cluster that Slurm's commands mean when none is named
 
 
@@ -92,9 +93,9 @@ class Completer:
         done = Completed()
         for cluster, job_ids in ids.items():
             if self._clusters == (LOCAL,):
-                done += self._take(self._local_rows_of(cluster, job_ids))
+                done += self._take(self._local_rows_of(cluster, job_ids), end_epoch_s)
             elif cluster in self._clusters:
-                done += self._take(self._accounting.rows_of(cluster, job_ids))
+                done += self._take(self._accounting.rows_of(cluster, job_ids), end_epoch_s)
         return done
 
     @property
@@ -109,16 +110,18 @@ class Completer:
 
     def _read(self, cluster: str, start_epoch_s: float, end_epoch_s: float) -> Completed:
         clusters = (cluster,) if cluster else ()
-        return self._take(self._accounting.rows(start_epoch_s, end_epoch_s, clusters=clusters))
+        return self._take(self._accounting.rows(start_epoch_s, end_epoch_s, clusters=clusters), end_epoch_s)
 
     def _local_rows_of(self, cluster: str, job_ids: Sequence[int]) -> Iterator[AccountingRow]:
         """Of the local cluster, if it is this one: another's jobs by the same ids are none of its."""
         rows = self._accounting.rows_of(LOCAL, job_ids)
         return (row for row in rows if self._named(row).cluster == cluster)
 
-    def _take(self, rows: Iterable[AccountingRow]) -> Completed:
+    def _take(self, rows: Iterable[AccountingRow], now_epoch_s: float) -> Completed:
         done = Completed()
-        for batch in _batches(map(self._named, filter(is_whole, rows)), BATCH):
+        lost_epoch_s = now_epoch_s - START_SETTLES * self._config.accounting.settle_seconds
+        told = (known for row in rows if (known := without_start(row, lost_epoch_s)) is not None)
+        for batch in _batches(map(self._named, told), BATCH):
             taken = self._store.take_accounting(batch)
             done += Completed(rows=len(batch), changed=taken.changed, refused=taken.refused)
         return done
@@ -138,10 +141,18 @@ def gone_epoch_s(config: Config, now_epoch_s: float) -> float:
     return now_epoch_s - MISSING_INTERIMS * every_seconds
 
 
-def is_whole(row: AccountingRow) -> bool:
-    """Whether slurmdbd has heard of the job's start. A row that it makes of a job's end alone, on a busy
-    controller, has uid 0 beside the user's name till then, and lacks more; the next look finds it whole."""
-    return row.uid != 0 or row.user in (None, "root")
+def without_start(row: AccountingRow, lost_epoch_s: float) -> AccountingRow | None:
+    """A row as it can be believed; ``None``: the next look may find more.
+
+    A row that slurmdbd makes of a job's end alone, on a busy controller, has uid 0 beside the user's name
+    till it hears of the start, and a name that is none. A controller that went away in between never tells
+    of it: what ended before ``lost_epoch_s`` is taken as it is, without these.
+    """
+    if row.uid != 0 or row.user in (None, "root"):
+        return row
+    if row.end_epoch_s is None or row.end_epoch_s >= lost_epoch_s:
+        return None
+    return replace(row, uid=None, job_name=None)
 
 
 def _batches(items: Iterable[_Item], size: int) -> Iterator[Sequence[_Item]]:

@@ -9,7 +9,13 @@ import pytest
 from slurm_ofu.errors import AccountingError
 from slurm_ofu.store.read import Reader
 from slurm_ofu.values import AccountingConfig, AccountingRow, Config, RunRow, Selection
-from slurm_ofu.wiring.completing import BACK_SECONDS, YOUNG_SECONDS, Completer, is_whole
+from slurm_ofu.wiring.completing import (
+    BACK_SECONDS,
+    START_SETTLES,
+    YOUNG_SECONDS,
+    Completer,
+    without_start,
+)
 from tests.store.accounting_rows import START_S, make_row
 from tests.store.databases import make_store
 from tests.store.records import as_interim, make_job, make_record
@@ -157,15 +163,23 @@ def test_the_sites_own_name_of_its_cluster_counts(config: Config) -> None:
 def test_a_row_that_slurmdbd_has_made_of_an_end_alone_is_left_for_the_next_look(config: Config) -> None:
     """With a name and uid 0 it is not whole, and says too little of the job; root's own jobs are whole."""
     its = make_row()
-    assert [True, True, True, False] == [
-        is_whole(row)
-        for row in (its, replace(its, uid=0, user="root"), replace(its, uid=None), replace(its, uid=0))
-    ]
+    root, nobody = replace(its, uid=0, user="root"), replace(its, uid=None)
+    assert [its, root, nobody] == [without_start(row, 0.0) for row in (its, root, nobody)]
     slurmdbd = Slurmdbd([replace(its, uid=0, array_job_id=None)])
     completer = Completer(config, slurmdbd)
-    assert 0 == completer.read(0.0, 9e9).rows
+    assert 0 == completer.read(0.0, END + 60.0).rows
     slurmdbd.known = [its]
-    assert 1 == completer.read(0.0, 9e9).changed
+    assert 1 == completer.read(0.0, END + 60.0).changed
+
+
+def test_a_start_that_never_comes_is_not_waited_for(config: Config) -> None:
+    """A controller that went away before it told of a start leaves the row as it is: the run is completed
+    from it, but neither its uid nor its name is believed."""
+    patience = START_SETTLES * config.accounting.settle_seconds
+    unheard = replace(make_row(), uid=0, job_name="allocation")
+    completer = Completer(config, Slurmdbd([unheard]))
+    assert [0, 1] == [completer.read(0.0, END + patience + after).rows for after in (0.0, 1.0)]
+    assert [(None, "COMPLETED", True)] == [(run.job_name, run.state, run.accounted) for run in runs(config)]
 
 
 # ------------------------------------------------------------------- jobs that go on
