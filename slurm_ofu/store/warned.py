@@ -2,17 +2,16 @@
 
 import os
 import sqlite3
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from slurm_ofu.errors import NotPermitted, StoreBusy, StoreError, StoreMissing
-from slurm_ofu.store.lock import lock_path, writers_lock
+from slurm_ofu.errors import NotPermitted
 from slurm_ofu.store.opened import transaction_at
 from slurm_ofu.store.read import Reader
+from slurm_ofu.store.sole import alone, owner_id_of
 
 #: Rows that nobody asks for any more go.
 KEPT_SECONDS: Final = 400 * 86400.0
@@ -64,30 +63,14 @@ class WarningCalendar:
     def alone(self) -> Iterator[None]:
         """Hold the right to send, which one process has. Raises StoreBusy at once, and NotPermitted for who
         could not note what was sent."""
-        beside = self.path.with_name(self.path.name + ".mail")
-        owner_id = self._owner_id()
+        owner_id_of(self.path)
         if not os.access(self.path, os.W_OK):
             raise NotPermitted(
                 f"{self.path}: this user may not write to it, where it is noted who was told what: send mail"
                 " as its owner, or as root"
             )
-        try:
-            with writers_lock(beside, time.monotonic()):
-                if os.geteuid() == 0:  # where a service user does the same
-                    os.chown(lock_path(beside), owner_id, -1, follow_symlinks=False)
-                yield
-        except StoreBusy as error:
-            if str(beside) not in str(error):
-                raise
-            raise StoreBusy(f"{self.path}: another process is sending mail") from None
-
-    def _owner_id(self) -> int:
-        try:
-            return self.path.stat().st_uid
-        except FileNotFoundError:
-            raise StoreMissing(f"{self.path}: there is no accounting database (yet)") from None
-        except OSError as error:
-            raise StoreError(f"{self.path}: {error.strerror}") from error
+        with alone(self.path, ".mail", "sending mail"):
+            yield
 
 
 def _record(opened: sqlite3.Connection, told: Sequence[Told]) -> None:

@@ -5,17 +5,14 @@ written yet, when something has been said of it since, or when the last attempt 
 Only the run of a job id's last row is: Slurm shows that one, and no other can be written to.
 """
 
-import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from slurm_ofu.errors import StoreBusy, StoreError, StoreMissing
-from slurm_ofu.store.lock import lock_path, writers_lock
 from slurm_ofu.store.opened import opened_at, transaction_at
+from slurm_ofu.store.sole import alone
 
 Status = Literal["written", "left_alone", "superseded", "failed"]
 
@@ -129,25 +126,8 @@ class WriteBackQueue:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Hold the right to write back, which one process has. Raises StoreBusy at once."""
-        beside = self.path.with_name(self.path.name + ".write-back")
-        owner_id = self._owner_id()
-        try:
-            with writers_lock(beside, time.monotonic()):
-                if os.geteuid() == 0:  # where a service user does the same
-                    os.chown(lock_path(beside), owner_id, -1, follow_symlinks=False)
-                yield
-        except StoreBusy as error:
-            if str(beside) not in str(error):
-                raise
-            raise StoreBusy(f"{self.path}: another process is writing back") from None
-
-    def _owner_id(self) -> int:
-        try:
-            return self.path.stat().st_uid
-        except FileNotFoundError:
-            raise StoreMissing(f"{self.path}: there is no accounting database (yet)") from None
-        except OSError as error:
-            raise StoreError(f"{self.path}: {error.strerror}") from error
+        with alone(self.path, ".write-back", "writing back"):
+            yield
 
 
 def pause_seconds(attempts: int) -> float | None:
